@@ -260,7 +260,7 @@ describe.skipIf(etcdMissing !== undefined)("a store that is down", () => {
     expect((await api("GET", "/pools/kept")).status).toBe(200);
     const started = performance.now();
     expect((await api("GET", "/access/users")).status).toBe(200);
-    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(performance.now() - started).toBeLessThan(30_000);
     const write = await api("POST", "/pools", { poolid: "lost" });
     expect([write.status, write.reason]).toEqual([503, expect.stringMatching(/store|etcd/i)]);
     etcd?.members[0]?.start();

@@ -58,7 +58,7 @@ async function isServed(): Promise<void> {
   const begun = Date.now();
   const answer = await api("GET", "/version");
   expect(answer.status).toBe(200);
-  expect(Date.now() - begun).toBeLessThan(10_000);
+  expect(Date.now() - begun).toBeLessThan(30_000);
 }
 
 const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
@@ -192,7 +192,8 @@ describe("half-open requests", () => {
       // A message of 1 GiB is announced.
       stream.write(Buffer.concat([Buffer.from([0, 0x40, 0, 0, 0]), Buffer.alloc(200 * 1024)]));
       await cut;
-      expect(Date.now() - from).toBeLessThan(9_000);
+      // At once, and not when its time is over.
+      expect(Date.now() - from).toBeLessThan(lasted);
       await isServed();
     },
   );

@@ -43,10 +43,12 @@ describe("facts of this machine", () => {
       const again = keeper();
       const before = performance.now();
       await again.load();
-      expect(performance.now() - before).toBeLessThan(5_000);
+      const loadMs = performance.now() - before;
       const { accelerator } = again.facts().facts;
       expect(["kvm", "tcg"]).toContain(accelerator);
       await again.refresh();
+      // Read, not tried: trying runs guests.
+      expect(loadMs).toBeLessThan(performance.now() - before - loadMs);
       const named = again.facts().facts.capabilities.find(({ name }) => name === accelerator);
       expect(named).toMatchObject({ available: true, detail: `a guest ran under ${accelerator}` });
       expect(again.facts().facts.qemu?.machines).toContain("q35");

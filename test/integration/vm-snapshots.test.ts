@@ -136,7 +136,7 @@ describe.skipIf(!hasQemu)("snapshots of a VM", () => {
     await counterReaches((count) => count >= 30);
     expect(await run("POST", `${vm()}/snapshot`, { snapname: "ram", vmstate: 1 })).toBe("OK");
     expect(await qmpstatus()).toBe("running");
-    await counterReaches((count) => count >= 90);
+    await counterReaches((count) => count >= 200);
     expect(readdirSync(images())).toContain("vm-100-state-ram.raw");
     expect(await rows()).toMatchObject([
       { name: "ram", vmstate: 1 },
@@ -147,10 +147,11 @@ describe.skipIf(!hasQemu)("snapshots of a VM", () => {
       "running-nets-host-mtu": expect.stringMatching(/^net0=\d+$/),
     });
     expect(await run("POST", `${vm()}/snapshot/ram/rollback`)).toBe("OK");
-    // Not 90 as before the rollback, and not from zero as after a boot.
+    // Not 200 as before the rollback, and not from zero as after a boot. Between them lie nine seconds, which a busy host
+    // may take for the snapshot and for the way back.
     const back = await counterReaches(() => true);
     expect(back).toBeGreaterThanOrEqual(30);
-    expect(back).toBeLessThan(85);
+    expect(back).toBeLessThan(195);
     expect(await qmpstatus()).toBe("running");
     expect(await run("DELETE", `${vm()}/snapshot/ram`)).toBe("OK");
     expect(readdirSync(images())).not.toContain("vm-100-state-ram.raw");

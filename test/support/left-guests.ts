@@ -34,7 +34,8 @@ function isOf(pid: string, data: string, instanceId: string | undefined): boolea
 }
 
 const CGROUPS = "/sys/fs/cgroup";
-const ATTEMPTS = 40;
+/** Twenty seconds: what was killed ends when a busy machine comes to it. */
+const ATTEMPTS = 400;
 
 function removeCgroups(name: string): void {
   const found = [join(CGROUPS, name), ...readdirSync(CGROUPS).map((each) => join(CGROUPS, each, name))];

@@ -1,9 +1,11 @@
 // Virtual clusters in tests: whether there can be any, and how they are spoken to.
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { defaultComponentFolder } from "@gpve/agent/infrastructure/component/component-folder.ts";
 import { compareVersions } from "@gpve/domain/component/component.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { goSettings } from "./go-settings.ts";
 import { mainFile, nodeBinary, startGpve, type Gpve } from "./gpve.ts";
 
@@ -27,7 +29,28 @@ export function cachedVersions(component = "kubernetes"): readonly string[] {
   }
 }
 
+/** Somebody brings components at this moment: with empty caches another file of the same run. */
+function isBringing(): boolean {
+  const locks = readdirSync(components).filter((name) => name.endsWith(".lock"));
+  return locks.some((name) => {
+    try {
+      return isAlive(JSON.parse(readFileSync(join(components, name), "utf8")) as ProcessIdentity);
+    } catch {
+      return false; // it is just being let go
+    }
+  });
+}
+
+async function untilBrought(): Promise<void> {
+  // One component is brought after the other; between two of them nobody has a lock for a moment.
+  for (let quiet = 0; quiet < 10 && cachedVersions().length === 0 && existsSync(components); quiet++) {
+    if (isBringing()) quiet = 0;
+    await sleep(1_000);
+  }
+}
+
 /** Where they are not cached, test/integration/vcluster.test.ts is what brings them. */
+await untilBrought();
 export const canRunClusters = process.getuid?.() === 0 && cachedVersions().length > 0;
 
 export function startWithComponents(args: readonly string[] = []): Promise<Gpve> {

@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { judgeFirstTries, type FailedFile } from "./first-tries.ts";
+import { leftBehind, thingsOfTests } from "./left-behind.ts";
 import { longSoaks } from "./long-soaks.ts";
 import { type FileTime, RunTimes } from "./run-times.ts";
 
@@ -181,6 +182,7 @@ function shortened(whole: string): string {
 
 const isLong = process.argv.includes("--long");
 const only = process.argv.slice(2).find((word) => word !== "--long");
+const before = thingsOfTests(scratch);
 const wanted = (part: string): boolean => only === undefined || only === part;
 try {
   if (wanted("check")) await checks();
@@ -208,6 +210,8 @@ for (const { file, failures: said } of inexcusable) {
 console.log(
   `\n${firstTries.length} files failed at their first try, ${excused.length} of them for known causes`,
 );
+const left = leftBehind(before, thingsOfTests(scratch));
+if (left.length > 0) console.log(`\nleft on this machine: ${left.length}\n  ${left.join("\n  ")}`);
 console.log(`\n${times.lines().join("\n")}`);
 for (const failure of failures) console.log(`\nFAILED: ${failure}`);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);
