@@ -338,7 +338,7 @@ describe("permissions below /, asked of both faces", () => {
     ["all!none", [], "-- --"],
   ];
 
-  it("are the same on a running server, for users and tokens", { timeout: 120_000 }, async () => {
+  it("are the same on a running server, for users and tokens", async () => {
     const admin = apiOf(gpve.credentials);
     const done = async (...asked: Parameters<typeof admin>): Promise<Answer> => {
       const answer = await admin(...asked);

@@ -98,5 +98,5 @@ describe.skipIf(lacking !== undefined)("requests as drawn", () => {
     expect(await outcome(find("POST", "/snapshot"))).toMatch(/^OK$|snapshot/);
     expect(await end(find("DELETE", "/{vmid}"))).toBe("OK");
     expect((await send(find("GET", "/qemu"))).data).toEqual([]);
-  }, 180_000);
+  });
 });

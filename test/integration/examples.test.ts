@@ -82,4 +82,4 @@ test("every kind that can be applied has an example, and every kind is listed an
   const network = join(folder, "network.yaml");
   writeFileSync(network, "apiVersion: gpve.io/v1\nkind: Network\nmetadata: { name: vmbr7 }\nspec: {}\n");
   expect((await ctl("apply", "-f", network)).err).toContain("shown as the nodes have them");
-}, 180_000);
+});

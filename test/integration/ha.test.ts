@@ -50,7 +50,7 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
     witness = new DiskWitness(join(lab.data, "shared/images", String(HA_VMID)));
     await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
     await ha.makeGuest("n2");
-  }, 300_000);
+  });
 
   afterAll(async () => {
     witness?.close();
@@ -62,7 +62,7 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
     const file = process.env["GPVE_HA_REPORT"];
     if (file !== undefined) writeFileSync(file, `${table.join("\n")}\n`, { flag: "a" });
     await lab?.remove();
-  }, 180_000);
+  });
 
   test("an agent or a fence process that dies alone moves nothing", async () => {
     const node = await ha.place();

@@ -66,10 +66,10 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
   beforeAll(async () => {
     lab = newLab();
     await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
-  }, 300_000);
+  });
   afterAll(async () => {
     await lab?.remove();
-  }, 180_000);
+  });
 
   test("every server answers for all nodes, and says which is its own", async () => {
     const { urls, nodes, url } = lab.credentials();
@@ -173,7 +173,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
     for (const vmid of [200, 201, 203])
       expect((await v1(1, "DELETE", `/virtualmachines/${vmid}`)).status).toBe(200);
     await taint([]);
-  }, 120_000);
+  });
 
   test("a guest on each node, on the storage that all have, in one network with this machine", async () => {
     mkdirSync(join(lab.data, "shared/import"), { recursive: true });

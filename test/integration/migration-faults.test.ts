@@ -42,7 +42,7 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
     witness = new DiskWitness(join(lab.data, "shared/images", String(VMID)));
     await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
     guest = await MovingGuest.start(lab, VMID, "n1", "shared");
-  }, 300_000);
+  });
   afterEach(() => {
     expect(witness.looks).toBeGreaterThan(10);
     expect(witness.most).toBe(1);
@@ -51,7 +51,7 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
     witness?.close();
     guest?.close();
     await lab?.remove();
-  }, 180_000);
+  });
 
   const qemuAt = (node: string): number | undefined => {
     const file = join(lab.data, "nodes", node, "run/guests", String(VMID), "state");

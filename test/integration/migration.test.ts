@@ -23,7 +23,7 @@ describe.skipIf(problem !== undefined)("a guest that moves", () => {
   beforeAll(async () => {
     lab = newLab();
     await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
-  }, 300_000);
+  });
   afterEach(() => guest?.close());
   afterAll(() => lab?.remove(), 180_000);
 

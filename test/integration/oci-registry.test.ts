@@ -134,7 +134,7 @@ describe.skipIf(!hasSkopeo)("images of registries", () => {
     const { stdout } = await exec("tar", ["-tf", archive]);
     expect(stdout).toContain("oci-layout");
     expect(stdout).toContain("index.json");
-  }, 60_000);
+  });
 
   test("an image that is larger than there is room for leaves nothing, whether by one layer or by many", async () => {
     const path = join(folder, "pulled");
@@ -151,7 +151,7 @@ describe.skipIf(!hasSkopeo)("images of registries", () => {
     await expect(pull(2 * 1024 * 1024, "many")).rejects.toThrow("more than 2097152 bytes");
     await new SkopeoRegistry(trusted).discard(path);
     expect(readdirSync(folder).filter((name) => name.startsWith("pulled"))).toEqual([]);
-  }, 60_000);
+  });
 
   test.skipIf(!CAN_CONFINE)(
     "skopeo is nobody, and what it made is root's",
@@ -181,5 +181,5 @@ describe.skipIf(!hasSkopeo)("images of registries", () => {
       /certificate/,
     );
     expect(readdirSync(join(node.root, "local/template/cache"))).toEqual(["tool_1.0.tar"]);
-  }, 60_000);
+  });
 });

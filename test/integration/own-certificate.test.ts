@@ -52,7 +52,7 @@ test("is served, renewed while the server runs, and no matter of agents", async 
     await parts.stop();
     rmSync(dir, { recursive: true });
   }
-}, 120_000);
+});
 
 function fingerprintOf(pem: string): string {
   return new X509Certificate(pem).fingerprint256;

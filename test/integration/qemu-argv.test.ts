@@ -404,7 +404,7 @@ async function start(input: CommandInput): Promise<QmpConnection> {
       if (ended) return new Error(`QEMU refused: ${child.output()}`);
       return await QmpConnection.open({ path: input.paths.qmp, label: "VM 100" });
     },
-    { timeout: 20_000, interval: 20 },
+    { timeout: 30_000, interval: 20 },
   );
   if (answer instanceof Error) throw answer;
   return answer;

@@ -19,11 +19,11 @@ beforeAll(async () => {
   to = await startGpve();
   here = apiOf(from.credentials);
   there = apiOf(to.credentials);
-}, 240_000);
+});
 afterAll(async () => {
   await from?.stop();
   await to?.stop();
-}, 60_000);
+});
 
 const nodeOf = async (api: Api): Promise<string> =>
   ((await api("GET", "/nodes")).data as readonly { node: string }[])[0]?.node ?? "";

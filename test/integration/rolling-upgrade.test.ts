@@ -98,7 +98,7 @@ describe.skipIf(problem !== undefined)("a cluster that is upgraded while it work
   afterAll(async () => {
     for (const guest of guests) guest.close();
     await lab?.remove();
-  }, 180_000);
+  });
 
   test(
     "every request is served by one of the servers, and no guest is touched",

@@ -22,7 +22,7 @@ afterAll(async () => {
   rmSync(cwd, { recursive: true, force: true });
 });
 
-test("starts, answers on both faces, and is gpvectl under that name", { timeout: 60_000 }, async () => {
+test("starts, answers on both faces, and is gpvectl under that name", async () => {
   child = startChild(binary, ["up", "--no-network", "--data", data, "--listen", "127.0.0.1:0"], { cwd });
   await untilPrinted(child, "Try next:", 40_000);
   const credentials = readCredentials(data);

@@ -69,7 +69,7 @@ it("keeps every acknowledged write through a hundred kills", async () => {
   }
   console.log(`crash: ${acknowledgedTotal} acknowledged writes over ${KILLS} kills, none lost`);
   expect(acknowledgedTotal).toBeGreaterThan(KILLS * 3);
-}, 300_000);
+});
 
 const STRACE = "/usr/bin/strace";
 const traceable = existsSync(STRACE);

@@ -157,7 +157,7 @@ describe.skipIf(!canRun)("add-ons on a real API", () => {
     await endClustersOf(gpve.data);
     await gpve.stop();
     rmSync(folder, { recursive: true, force: true });
-  }, 120_000);
+  });
 
   test(
     "are applied in order, each when the one before is well, and are nothing to do after",

@@ -47,7 +47,7 @@ describe
       await lab?.stop();
       await ground?.stop();
       operator?.remove();
-    }, 300_000);
+    });
 
     test("its file is written, checked and planned", async () => {
       const port = await lab.kubernetesApi(await operator.init());
@@ -136,6 +136,6 @@ describe
     test("it is destroyed, and nothing is left on the platform", async () => {
       expect(await gpvectl("destroy", "--name", "lab")).toMatchObject({ code: 0 });
       expect((await ground.api("GET", "/cluster/resources", { type: "vm" })).data).toEqual([]);
-    }, 300_000);
+    });
   },
 );

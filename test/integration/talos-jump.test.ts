@@ -23,7 +23,7 @@ describe.skipIf(skipping("a jump by SSH", sshdLacks()))("a host before the machi
     folder = mkdtempSync(join(tmpdir(), "gpve-jump-test-"));
     sshd = await startSshd(folder);
     machine = await TalosStandIn.start({ uuid: "u", version: "v1.13.9", clusters: new StandInClusters() });
-  }, 180_000);
+  });
 
   afterAll(async () => {
     await machine?.stop();
@@ -62,7 +62,7 @@ describe.skipIf(skipping("a jump by SSH", sshdLacks()))("a host before the machi
     } finally {
       await jumps.close();
     }
-  }, 120_000);
+  });
 
   test("a machine that the host does not reach is told as silent, not as a failure of the host", async () => {
     const jumps = await open();
@@ -76,7 +76,7 @@ describe.skipIf(skipping("a jump by SSH", sshdLacks()))("a host before the machi
     } finally {
       await jumps.close();
     }
-  }, 120_000);
+  });
 
   test("a host with another key than the pinned one, or that does not know us, is refused at once", async () => {
     const other = join(folder, "other");
@@ -94,5 +94,5 @@ describe.skipIf(skipping("a jump by SSH", sshdLacks()))("a host before the machi
         data: { finding: "jump-refused" },
       });
     }
-  }, 120_000);
+  });
 });

@@ -81,7 +81,7 @@ describe("snapshots in a bucket", () => {
     const missing = await gpvectl("etcd", "verify", "s3:etcd-none.snapshot");
     expect(missing.code, missing.stdout).toBe(5);
     expect(missing.stderr).toContain("the newest are etcd-20260101T000002.000Z.snapshot");
-  }, 300_000);
+  });
 
   test("a snapshot that was changed in the bucket is not taken", async () => {
     const opened = await bucket();
@@ -89,7 +89,7 @@ describe("snapshots in a bucket", () => {
     const { code, stderr } = await gpvectl("etcd", "verify", "s3:latest");
     expect(code).toBe(1);
     expect(stderr).toContain("is no snapshot of etcd, or it is damaged");
-  }, 300_000);
+  });
 
   test("a wrong key is the server's refusal, and no secret is in it", async () => {
     const wrong = { S3_KEY: "somebody", S3_SECRET: "guessed-it" };

@@ -134,7 +134,7 @@ describe
       lab.watch();
       await done("preflight");
       expect(await done("plan")).toContain("+ begin etcd on lab-cp-1");
-    }, 120_000);
+    });
 
     test("apply makes it, tells the time it took, and its pods reach each other", async () => {
       chapter("apply");

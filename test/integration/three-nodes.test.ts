@@ -36,10 +36,10 @@ describe.each(stores)("three nodes in namespaces, store %s", (store) => {
       mainFile,
     ];
     cluster = await startTestCluster({ nodes: 3, store, command });
-  }, 120_000);
+  });
   afterAll(async () => {
     await cluster?.close();
-  }, 60_000);
+  });
 
   test.skipIf(problem !== undefined)("all join, are online and answer for themselves", async () => {
     for (const node of cluster.nodes) await becomes(node.name, "online", 20_000);
@@ -200,10 +200,10 @@ describe("two servers on one etcd", () => {
       store: "etcd",
       command: [nodeBinary, mainFile],
     });
-  }, 120_000);
+  });
   afterAll(async () => {
     await cluster?.close();
-  }, 60_000);
+  });
 
   test.skipIf(problem !== undefined)(
     "both see the node and reach it, also when the other is gone",

@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
     await vi.waitFor(
       async () => expect(Number(await qemu.run("/bin/cat", "/run/counter"))).toBeGreaterThan(first),
       {
-        timeout: 20_000,
+        timeout: 30_000,
       },
     );
     expect(await qemu.run("/bin/wget", "-q", "-O", "-", "http://127.0.0.1/")).toBe("tiny\n");
@@ -55,7 +55,7 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
     await qemu.monitor.execute("block_resize", { "node-name": "disk", size: 256 * 1024 * 1024 });
     await vi.waitFor(
       async () => expect((await qemu.run("/bin/cat", "/sys/block/vda/size")).trim()).toBe("524288"),
-      { timeout: 20_000 },
+      { timeout: 30_000 },
     );
     await qemu.monitor.execute("system_powerdown");
     expect(await qemu.exited).toBe(0);

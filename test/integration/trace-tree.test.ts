@@ -69,7 +69,7 @@ test("a VM that is created and started is one tree, down to qemu-img and QMP", a
   // Nothing else was traced: nobody else asked for it.
   expect(collector.spans.every(({ traceId }) => traceId === TRACE)).toBe(true);
   await collector.close();
-}, 180_000);
+});
 
 function has(spans: readonly ReceivedSpan[], name: RegExp): boolean {
   return spans.some((one) => name.test(one.name));

@@ -114,7 +114,7 @@ describe.skipIf(refusal !== undefined)("workers of a cluster of several replicas
     await networks.ensureWorker(NETWORK, 1, cluster.overlay);
     const { namespace } = networks.worker(NETWORK, 1);
     await exec("ip", ["-n", namespace, "address", "add", `${subnet}.5/24`, "dev", "eth0"]);
-  }, 120_000);
+  });
   afterAll(async () => {
     for (const server of servers) await server.stop();
     await host.stop(cluster);
@@ -141,5 +141,5 @@ describe.skipIf(refusal !== undefined)("workers of a cluster of several replicas
     const { memoryAnonBytes = 0 } = processes.get("trio.api-balancer")?.usage() ?? {};
     console.info(`the balancer takes ${Math.round(memoryAnonBytes / 2 ** 20)} MiB`);
     expect(uid).toBeGreaterThan(0x4000_0000);
-  }, 240_000);
+  });
 });

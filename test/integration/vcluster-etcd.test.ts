@@ -60,7 +60,7 @@ describe.skipIf(!canRun)("the store of a virtual cluster", () => {
       front: { url: (port) => `https://localhost:${port}` },
       firstPort: 16_443,
     });
-  }, 120_000);
+  });
   afterAll(async () => {
     for (const cluster of host.list()) {
       await host.stop(cluster);
@@ -119,7 +119,7 @@ describe.skipIf(!canRun)("the store of a virtual cluster", () => {
       const url = `https://${address(cluster)}:2379/health`;
       const { code, stdout } = await exec("curl", ["-sk", "-m", "5", url], { okCodes: [0, 35, 52, 55, 56] });
       expect([code === 0, stdout]).toEqual([false, ""]);
-    }, 120_000);
+    });
 
     test("runs under the cluster's own user, who alone reads what is in it", async () => {
       const uid = processes.get("own.etcd")?.uid ?? 0;
@@ -135,7 +135,7 @@ describe.skipIf(!canRun)("the store of a virtual cluster", () => {
       expect(processes.get("own.etcd")).toBeUndefined();
       await serve(cluster);
       expect(await read()).toContain(base64("kept"));
-    }, 120_000);
+    });
 
     test("goes without a trace", async () => {
       await host.stop(cluster);
@@ -153,7 +153,7 @@ describe.skipIf(!canRun)("the store of a virtual cluster", () => {
       etcd = await ForeignEtcd.start(folder);
       host.keepStoreKeys("out", etcd.client);
       cluster = await made("out", { backingStore: "external", externalEtcdEndpoint: etcd.url });
-    }, 120_000);
+    });
     afterAll(() => etcd.stop());
     /** From where the API server would be. */
     const reach = (url: string) => {
@@ -172,7 +172,7 @@ describe.skipIf(!canRun)("the store of a virtual cluster", () => {
       expect((await reach(`${etcd.url}/health`)).stdout).toContain("true");
       const { code } = await reach(etcd.url.replace(/\d+$/, "22"));
       expect(code).toBe(28);
-    }, 60_000);
+    });
 
     test("loses what the cluster had there, and only that", async () => {
       const { prefix = "" } = stores.access(place(cluster));

@@ -50,5 +50,5 @@ describe.skipIf(refusal !== undefined)("clusters on two nodes", () => {
       const own = [2048, 2049].map((network) => ({ words: `${network} on ${1 - at}`, bytes: 300_010 }));
       expect({ heard, mtu, left }).toEqual({ heard: own, mtu: 1450, left: [] });
     }
-  }, 120_000);
+  });
 });

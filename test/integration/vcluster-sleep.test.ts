@@ -146,7 +146,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster that nobody uses", () => {
     rmSync(gpve.data, { recursive: true, force: true });
   });
 
-  test("goes to sleep by itself", { timeout: 300_000 }, async () => {
+  test("goes to sleep by itself", async () => {
     gpve = await startWithComponents();
     const file = join(gpve.data, "idle.yaml");
     const spec = { controlPlane: { tier: "standard" }, sleep: { afterIdleSeconds: 5 } };

@@ -113,7 +113,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
 
     beforeAll(async () => {
       etcd = await ForeignEtcd.start(folder);
-    }, 60_000);
+    });
     afterAll(() => etcd.stop());
 
     test("keeps its objects there, below a prefix of its own, and its keys to itself", async () => {
@@ -130,7 +130,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       const shown = await ctl(gpve, "get", "vc", "out", "-o", "json");
       expect(shown.out).toContain(etcd.url);
       expect(shown.out).not.toContain("PRIVATE KEY");
-    }, 300_000);
+    });
 
     test("applied again as it is, nothing is to be done", async () => {
       expect(await apply("out", etcd.url)).toMatchObject({

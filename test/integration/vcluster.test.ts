@@ -221,7 +221,7 @@ describe.skipIf(!canRun)("a virtual cluster", () => {
     });
     expect(await works(stale)).toMatch(/Unauthorized|must be logged in/);
     writeFileSync(kubeconfig(), readFileSync(fresh), { mode: 0o600 });
-  }, 300_000);
+  });
 
   test("is seen beside guests in /cluster/resources, and not among VMs", async () => {
     const all = await ctl("api", "get", "/cluster/resources", "-o", "json");
@@ -262,7 +262,7 @@ describe.skipIf(!canRun)("a virtual cluster", () => {
     expect(await secrets(kubeconfig())).toBe("secret/s");
     expect((await ctl("vc", "list")).out).not.toMatch(/^demo +shop/m);
     console.info(`a second one of the name, and away again: ${Math.round(performance.now() - began)} ms`);
-  }, 180_000);
+  });
 
   test("refuses what it cannot be, with the reason, and leaves nothing of it", async () => {
     const old = await ctl("vc", "create", "old", "--kubernetes-version", "1.30", "--wait");

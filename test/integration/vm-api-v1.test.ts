@@ -116,7 +116,7 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     expect((await v1("GET", "/virtualmachines/100")).status).toBe(404);
   });
 
-  test("are applied from a file, together with what they need", { timeout: 300_000 }, async () => {
+  test("are applied from a file, together with what they need", async () => {
     const [file, changed] = [
       fileURLToPath(new URL("../../examples/vm.yaml", import.meta.url)),
       join(gpve.data, "changed.yaml"),

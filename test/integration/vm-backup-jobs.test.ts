@@ -108,7 +108,7 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
     // A job that is gone ends no backup: who comes next must find the guests unlocked.
     for (const { upid } of await backupTasks()) await waitTask(api, upid);
     expect(await ok("GET", "/cluster/backup")).toEqual([]);
-  }, 300_000);
+  });
 
   test("statistics are drawn into real pictures, and QEMU itself says what it can do", async () => {
     const pictures = [

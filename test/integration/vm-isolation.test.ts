@@ -110,7 +110,7 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
     node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
-  }, 120_000);
+  });
   afterAll(async () => {
     await gpve?.stop();
     await bridge?.remove();

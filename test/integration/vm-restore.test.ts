@@ -94,7 +94,7 @@ beforeAll(async () => {
   });
   expect(made.exitstatus, made.log).toBe("OK");
   await untilUp(300);
-}, 240_000);
+});
 afterAll(async () => {
   if (!hasQemu) return;
   for (const path of mounts) {

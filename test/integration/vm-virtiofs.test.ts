@@ -81,7 +81,7 @@ describe.skipIf(missing !== undefined)("a directory of the host", () => {
     await expect.poll(servers, { timeout: 30_000 }).toEqual([]);
   });
 
-  test("is read and written by the guest", { timeout: 300_000 }, async () => {
+  test("is read and written by the guest", async () => {
     const image = await uploadImage(gpve, "tiny.qcow2");
     writeFileSync(join(share, "from-host"), "hello guest\n");
     const disk = `local:0,import-from=${image},format=qcow2`;

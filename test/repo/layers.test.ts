@@ -152,7 +152,7 @@ beforeAll(async () => {
     summary: { violations: readonly { from: string; rule: { name: string } }[] };
   };
   found = report.summary.violations.map(({ from, rule }) => `${rule.name}: ${from}`);
-}, 60_000);
+});
 
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

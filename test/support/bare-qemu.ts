@@ -103,7 +103,7 @@ export async function bareQemu(image: string, args: readonly string[]): Promise<
           if (!status.exited) throw new Error(`${path} still runs`);
           return Buffer.from(status["out-data"] ?? "", "base64").toString("utf8");
         },
-        { timeout: 20_000, interval: 100 },
+        { timeout: 30_000, interval: 100 },
       );
     },
     exited: child.exited,

@@ -1,6 +1,7 @@
 // What a test that fails halfway would leave of virtual clusters: processes, networks, namespaces, cgroups.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { readJsonFile } from "@gpve/kit/atomic-file.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { endGuestsOf } from "./left-guests.ts";
@@ -22,9 +23,10 @@ export async function leftOfClusters(data: string): Promise<readonly string[]> {
   ];
 }
 
-/** Ends and removes all of it. */
+/** Ends and removes all of it, the gpve whose they are included: it would start again what it sees end. */
 export async function endClustersOf(data: string): Promise<void> {
   const [id, networks] = [instanceOf(data), networksOf(data)];
+  await endGpveOf(data);
   for (const { pid } of processesOf(data)) endOne(pid);
   // Containers and what looks after them are only known by their groups.
   for (const folder of groupsOf(id).flatMap((each) => vnodeGroups(each))) {
@@ -55,6 +57,14 @@ function vnodeGroups(folder: string, isWorker = (name: string) => name.startsWit
     .flatMap(({ name }) => [join(folder, name), ...vnodeGroups(join(folder, name), () => true)]);
 }
 
+async function endGpveOf(data: string): Promise<void> {
+  const looksAfter = `up --data ${data} `;
+  const found = (): readonly { pid: number }[] =>
+    commands().filter(({ command }) => command.includes(looksAfter));
+  for (const end = Date.now() + 60_000; found().length > 0 && Date.now() < end; await sleep(50))
+    for (const { pid } of found()) endOne(pid);
+}
+
 function endOne(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
@@ -80,12 +90,17 @@ function instanceOf(data: string): string {
 }
 
 function processesOf(data: string): { pid: number; command: string }[] {
+  return commands().filter(({ command }) => command.includes(`${data}/vclusters`));
+}
+
+/** What has ended and was not waited for has no command. */
+function commands(): { pid: number; command: string }[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
       try {
         const command = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ");
-        return command.includes(`${data}/vclusters`) ? [{ pid: Number(name), command }] : [];
+        return [{ pid: Number(name), command }];
       } catch {
         return []; // it ended while we looked
       }

@@ -35,6 +35,11 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_CRASH_KILLS: "12" },
   },
   {
+    name: "the story of a Debian guest, whose clone boots too",
+    file: "test/integration/guest-story.test.ts",
+    env: { GPVE_STORY_CLONE: "1" },
+  },
+  {
     name: "50 000 random guests, ours and PVE's",
     file: "test/conformance/qemu-dialects.test.ts",
     env: { GPVE_DIALECT_RUNS: "50000" },

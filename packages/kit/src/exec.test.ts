@@ -51,13 +51,13 @@ test("is followed by those that die with us", async () => {
     okCodes: [128],
     onLine: (line) => (pid = Number(line)),
   });
-  await vi.waitFor(() => expect(pid).toBeGreaterThan(0), { timeout: 10_000 });
+  await vi.waitFor(() => expect(pid).toBeGreaterThan(0), { timeout: 30_000 });
   const sleeping = identify(pid);
   if (sleeping === undefined) throw new Error("it does not run");
   const { ppid } = /PPid:\s+(?<ppid>\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.groups ?? {};
   process.kill(Number(ppid), "SIGKILL");
   await expect(parent).rejects.toThrow("was killed by SIGKILL");
-  await vi.waitFor(() => expect(isAlive(sleeping)).toBe(false), { timeout: 10_000 });
+  await vi.waitFor(() => expect(isAlive(sleeping)).toBe(false), { timeout: 30_000 });
 });
 
 test("is not outlived by those who come too late to die with us", async () => {
@@ -78,7 +78,7 @@ PATH=/usr/bin:/bin exec setpriv "$@"
   try {
     const args = ["--input-type=module", "-e", script, folder];
     await expect(exec(process.execPath, args)).rejects.toThrow("was killed by SIGKILL");
-    await vi.waitFor(() => expect(isSomebodyAt(folder)).toBe(false), { timeout: 10_000 });
+    await vi.waitFor(() => expect(isSomebodyAt(folder)).toBe(false), { timeout: 30_000 });
     expect(existsSync(join(folder, "made"))).toBe(false);
   } finally {
     rmSync(folder, { recursive: true });

@@ -215,7 +215,7 @@ describe.skipIf(skipping("OpenTofu", lacking))("OpenTofu with the bpg provider",
     const left = (await api("GET", `/nodes/${node}/storage/local/content`)).text;
     expect(left).not.toContain(String(SCRATCH));
     expect(left).not.toContain("tofu");
-  }, 300_000);
+  });
 
   test("a VM and its user inside a tenant, by a token with tenant-admin alone, which reaches nothing else", async () => {
     const set = async (method: string, path: string, params: Record<string, string | number>) => {
@@ -263,5 +263,5 @@ describe.skipIf(skipping("OpenTofu", lacking))("OpenTofu with the bpg provider",
       expect(await vms()).not.toContainEqual(expect.objectContaining({ vmid }));
     expect((await api("GET", "/access/users")).text).not.toContain("tofu-");
     await run("DELETE", `/nodes/${node}/qemu/${TENANT + 9}`);
-  }, 300_000);
+  });
 });

@@ -30,7 +30,7 @@ describe.skipIf(skipping("clients of Kubernetes", lacking))("a virtual cluster",
     gpve = await startWithComponents();
     expect(await ctl(gpve, "vc", "create", "demo", "--workers", "1", "--wait")).toMatchObject({ code: 0 });
     writeFileSync(kubeconfig, (await ctl(gpve, "vc", "kubeconfig", "demo")).out, { mode: 0o600 });
-  }, 300_000);
+  });
   afterAll(async () => {
     await endClustersOf(gpve.data);
     await gpve.stop();

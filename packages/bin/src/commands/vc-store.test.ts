@@ -112,4 +112,4 @@ test("what a store has answered is at its standby when its process is killed", a
   const args = [`--endpoints=127.0.0.1:${port}`, "get", first, "-w", "json"];
   const { stdout } = await exec(etcdctl, args, { env: { ...MINIMAL_ENV, ETCDCTL_API: "3" } });
   expect(JSON.parse(stdout)).toMatchObject({ count: 1, kvs: [{ mod_revision: revision, version: 1 }] });
-}, 120_000);
+});

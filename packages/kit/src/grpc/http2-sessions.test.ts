@@ -37,7 +37,7 @@ describe("sessions to a peer that goes away", () => {
   };
   /** The peer gives its first session up; `asked` is when somebody asked for another before that one had closed. */
   const goAway = async (asked: () => Promise<unknown>): Promise<void> => {
-    await vi.waitFor(() => expect(seen).toHaveLength(1));
+    await vi.waitFor(() => expect(seen).toHaveLength(1), { timeout: 30_000 });
     const closed = once(seen[0] ?? server, "close");
     seen[0]?.close();
     await asked();

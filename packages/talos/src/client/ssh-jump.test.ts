@@ -98,7 +98,7 @@ test("machines and Kubernetes are reached through the host, whose key is pinned"
     expect(args).toContain("UserKnownHostsFile=/clusters/known");
     expect(args.slice(-2)).toEqual(["--", "pve.example"]);
   }
-}, 60_000);
+});
 
 test("a host that does not let us in is told before anything is done", async () => {
   const opening = Jumps.open(place({ host: "pve.example" }), deps(255));

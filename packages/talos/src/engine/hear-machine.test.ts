@@ -36,10 +36,12 @@ test("silence and a console that nobody may read are told as such", async () => 
     message: "a did not come up\nIts console said nothing meanwhile.",
   });
   const refused = hearMachine(() => Promise.reject(new Error("no VM.Console")), reach, world);
-  await vi.waitFor(() =>
-    expect(refused.with(late())).toMatchObject({
-      message: "a did not come up\nIts console cannot be read: no VM.Console",
-    }),
+  await vi.waitFor(
+    () =>
+      expect(refused.with(late())).toMatchObject({
+        message: "a did not come up\nIts console cannot be read: no VM.Console",
+      }),
+    { timeout: 30_000 },
   );
 });
 
@@ -59,7 +61,7 @@ test("only machines that boot for the first time are listened to, and a line tha
   const opening = Promise.withResolvers<GuestConsole>();
   hearMachine(() => opening.promise, reach, world).close();
   opening.resolve(line);
-  await vi.waitFor(() => expect(line.close).toHaveBeenCalledOnce());
+  await vi.waitFor(() => expect(line.close).toHaveBeenCalledOnce(), { timeout: 30_000 });
 });
 
 test("a guest is heard by its own platform", async () => {

@@ -158,7 +158,7 @@ const until = (check: () => void) =>
       await rounds.round();
       check();
     },
-    { timeout: 5_000, interval: 5 },
+    { timeout: 30_000, interval: 5 },
   );
 
 test("asks for the lease, and starts what it is told only when it has it", async () => {

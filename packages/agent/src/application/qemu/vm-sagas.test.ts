@@ -6,8 +6,6 @@ import { registerSnapshots } from "../guest/snapshot-operations.ts";
 import { vmSnapshots } from "./snapshot/vm-snapshots.ts";
 import { registerVmOperations } from "./vm-operations.ts";
 
-const MINUTE = 60_000;
-
 function saga(
   type: string,
   args: object,
@@ -37,7 +35,7 @@ function saga(
 const snapshotsIn = async (world: VmWorld): Promise<string[]> =>
   (await world.storages.find("local").plugin.snapshots("100/vm-100-disk-0.qcow2")).map(({ name }) => name);
 
-it("creates a VM completely or not at all", { timeout: MINUTE }, () =>
+it("creates a VM completely or not at all", () =>
   saga(
     "qmcreate",
     { values: { scsi0: "local:0.001,format=qcow2", scsi1: "local:0.001" }, start: false },
@@ -46,10 +44,9 @@ it("creates a VM completely or not at all", { timeout: MINUTE }, () =>
       expect(world.images(100)).toHaveLength(outcome === "done" ? 2 : 0);
       expect(world.configs.has(100)).toBe(outcome === "done");
     },
-  ),
-);
+  ));
 
-it("adds disks that the configuration names, or none", { timeout: MINUTE }, () =>
+it("adds disks that the configuration names, or none", () =>
   saga(
     "qmconfig",
     {
@@ -67,10 +64,9 @@ it("adds disks that the configuration names, or none", { timeout: MINUTE }, () =
       expect(world.images(100)).toHaveLength(named.length);
       if (outcome === "done") expect(named).toHaveLength(3);
     },
-  ),
-);
+  ));
 
-it("takes a snapshot with RAM completely or not at all", { timeout: MINUTE }, () =>
+it("takes a snapshot with RAM completely or not at all", () =>
   saga(
     "qmsnapshot",
     { name: "snap", withState: true },
@@ -85,10 +81,9 @@ it("takes a snapshot with RAM completely or not at all", { timeout: MINUTE }, ()
       expect(await snapshotsIn(world)).toEqual(done ? ["snap"] : []);
       expect(world.images(100)).toHaveLength(done ? 2 : 1);
     },
-  ),
-);
+  ));
 
-it("suspends a VM to disk, or leaves it running", { timeout: MINUTE }, () =>
+it("suspends a VM to disk, or leaves it running", () =>
   testSaga<VmWorld>({
     prepare: async () => {
       const world = await VmWorld.open();
@@ -114,10 +109,9 @@ it("suspends a VM to disk, or leaves it running", { timeout: MINUTE }, () =>
       expect(world.images(100)).toHaveLength(guest === undefined ? 2 : 1);
     },
     cleanup: (world) => world.remove(),
-  }),
-);
+  }));
 
-it("resumes a suspended VM, or leaves it suspended", { timeout: MINUTE }, () =>
+it("resumes a suspended VM, or leaves it suspended", () =>
   testSaga<VmWorld>({
     prepare: async () => {
       const world = await VmWorld.open();
@@ -148,26 +142,23 @@ it("resumes a suspended VM, or leaves it suspended", { timeout: MINUTE }, () =>
       expect(world.images(100)).toHaveLength(guest === undefined ? 2 : 1);
     },
     cleanup: (world) => world.remove(),
-  }),
-);
+  }));
 
-it("deletes a snapshot, or keeps what can be deleted again", { timeout: MINUTE }, () =>
+it("deletes a snapshot, or keeps what can be deleted again", () =>
   saga("qmdelsnapshot", { name: "snap", force: false }, withSnapshot, async (world, outcome) => {
     expect(world.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
     if (outcome === "done") expect(await snapshotsIn(world)).toEqual([]);
     expect(world.values(100)["scsi0"]).toContain("vm-100-disk-0");
-  }),
-);
+  }));
 
-it("goes back to a snapshot and holds no lock", { timeout: MINUTE }, () =>
+it("goes back to a snapshot and holds no lock", () =>
   saga("qmrollback", { name: "snap", start: false }, withSnapshot, async (world, outcome) => {
     expect(world.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
     expect(await snapshotsIn(world)).toEqual(["snap"]);
     if (outcome === "done") expect(world.values(100)["parent"]).toBe("snap");
-  }),
-);
+  }));
 
-it("clones a VM completely or not at all", { timeout: MINUTE }, () =>
+it("clones a VM completely or not at all", () =>
   saga(
     "qmclone",
     { newid: 200, full: true },
@@ -180,10 +171,9 @@ it("clones a VM completely or not at all", { timeout: MINUTE }, () =>
       expect(world.configs.has(200)).toBe(outcome === "done");
     },
     ["vm/100", "vm/200"],
-  ),
-);
+  ));
 
-it("moves a disk, and never loses it", { timeout: MINUTE }, () =>
+it("moves a disk, and never loses it", () =>
   saga(
     "qmmove",
     { disk: "scsi0", storage: "local", format: "raw", remove: true },
@@ -195,10 +185,9 @@ it("moves a disk, and never loses it", { timeout: MINUTE }, () =>
       expect(world.images(100)).toContain(name);
       if (outcome === "done") expect(world.images(100)).toEqual([expect.stringMatching(/raw$/)]);
     },
-  ),
-);
+  ));
 
-it("gives a disk to another VM, and one of both has it", { timeout: MINUTE }, () =>
+it("gives a disk to another VM, and one of both has it", () =>
   saga(
     "qmmove",
     { disk: "scsi0", targetVmid: 101, targetDisk: "scsi1" },
@@ -213,10 +202,9 @@ it("gives a disk to another VM, and one of both has it", { timeout: MINUTE }, ()
       expect([world.images(100).length, world.images(101).length]).toEqual([disks(100), disks(101)]);
     },
     ["vm/100", "vm/101"],
-  ),
-);
+  ));
 
-it("destroys a VM, if need be in two goes", { timeout: MINUTE }, () =>
+it("destroys a VM, if need be in two goes", () =>
   testSaga<VmWorld>({
     prepare: async () => {
       const world = await VmWorld.open();
@@ -234,8 +222,7 @@ it("destroys a VM, if need be in two goes", { timeout: MINUTE }, () =>
       expect(world.images(100)).toHaveLength(world.configs.has(100) ? 1 : 0);
     },
     cleanup: (world) => world.remove(),
-  }),
-);
+  }));
 
 async function withSnapshot(world: VmWorld): Promise<void> {
   const volume = await world.addWithDisk(100);

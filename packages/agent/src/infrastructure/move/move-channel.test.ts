@@ -202,7 +202,7 @@ describe("the line between two agents", () => {
       socket.write(String(at));
       return socket;
     });
-    await vi.waitFor(() => expect(order).toHaveLength(5), { timeout: 10_000 });
+    await vi.waitFor(() => expect(order).toHaveLength(5), { timeout: 30_000 });
     expect(await Promise.all(order)).toEqual(["0", "1", "2", "3", "4"]);
     for (const socket of sockets) socket.destroy();
     await ram.close();

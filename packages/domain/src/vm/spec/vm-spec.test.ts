@@ -124,7 +124,7 @@ describe("a configuration as typed fields", () => {
     );
     // A mapping that leaves all as text would pass the rest.
     expect(typed).toBeGreaterThan(3000);
-  }, 120_000);
+  });
 
   it("gives 2 500 generated specs back as they were", () => {
     fc.assert(
@@ -134,7 +134,7 @@ describe("a configuration as typed fields", () => {
       }),
       { numRuns: 2500 },
     );
-  }, 120_000);
+  });
 
   it("has a field for every option that PVE has", () => {
     const tables = [

@@ -187,7 +187,7 @@ interface World {
 }
 
 describe("the operation applyobjects", () => {
-  it("ends done or undone whatever happens to it", { timeout: 120_000 }, async () => {
+  it("ends done or undone whatever happens to it", async () => {
     const args: ApplyArgs = {
       items: [
         { kind: "Role", name: "Viewer", spec: { privileges: ["Pool.Audit"] } },

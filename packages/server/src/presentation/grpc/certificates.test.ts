@@ -242,9 +242,9 @@ describe("over a data directory with one authority for all", () => {
       follow: () => new Promise(() => undefined),
     });
     link.start();
-    await vi.waitFor(() => expect(fingerprint()).not.toBe(first), { timeout: 10_000 });
+    await vi.waitFor(() => expect(fingerprint()).not.toBe(first), { timeout: 30_000 });
     await vi.waitFor(() => expect(cluster.membership.member("veteran", first)).toBeUndefined(), {
-      timeout: 10_000,
+      timeout: 30_000,
     });
     await link.close();
     expect(new X509Certificate(identity.certPem).subjectAltName).toBeUndefined();

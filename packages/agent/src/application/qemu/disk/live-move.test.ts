@@ -212,7 +212,7 @@ describe("a move that was cut off", () => {
     ).toEqual(["query-jobs", "query-block"]);
   });
 
-  it("anywhere leaves one disk, and the configuration names it", { timeout: 60_000 }, () =>
+  it("anywhere leaves one disk, and the configuration names it", () =>
     testSaga<VmWorld & { mirror?: FakeMirror }>({
       prepare: async () => {
         const world: VmWorld & { mirror?: FakeMirror } = await VmWorld.open();
@@ -233,6 +233,5 @@ describe("a move that was cut off", () => {
         expect(world.images(100)).toHaveLength(isMoved && !isUnused ? 0 : 1);
       },
       cleanup: (world) => world.remove(),
-    }),
-  );
+    }));
 });

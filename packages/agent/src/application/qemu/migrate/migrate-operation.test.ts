@@ -11,7 +11,6 @@ import { noOtherNodes } from "../../guest/move-ports.ts";
 import { migrateVmOperation, type MigratePorts } from "./migrate-operation.ts";
 import { requestMigrate } from "./migrate-request.ts";
 
-const MINUTE = 60_000;
 const args = { vmid: 100, moveId: "m", target: "n2", online: false, withLocalDisks: false };
 
 interface World {
@@ -32,7 +31,7 @@ async function movingWorld(values: Record<string, string> = { name: "g" }): Prom
   return { world, servers, host: { ...world.host, clock, moves } };
 }
 
-it("ends with one owner, wherever it is cut off", { timeout: MINUTE }, () =>
+it("ends with one owner, wherever it is cut off", () =>
   testSaga<World>({
     prepare: () => movingWorld(),
     define: (engine, { host }) => {
@@ -45,8 +44,7 @@ it("ends with one owner, wherever it is cut off", { timeout: MINUTE }, () =>
       expect(servers.find(100, "m")).toBeUndefined();
     },
     cleanup: ({ world }) => world.remove(),
-  }),
-);
+  }));
 
 async function moved(prepare: (world: World) => void, values?: Record<string, string>) {
   const made = await movingWorld(values);

@@ -25,11 +25,14 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 const machine = (): Promise<Socket> =>
-  vi.waitFor(() => {
-    const [socket] = sockets;
-    if (socket === undefined) throw new Error("nobody came");
-    return socket;
-  });
+  vi.waitFor(
+    () => {
+      const [socket] = sockets;
+      if (socket === undefined) throw new Error("nobody came");
+      return socket;
+    },
+    { timeout: 30_000 },
+  );
 
 test("what a machine tells is kept, in whatever pieces it comes; what it is told arrives", async () => {
   const line = new MachineLine(join(folder, "line"));
@@ -38,12 +41,12 @@ test("what a machine tells is kept, in whatever pieces it comes; what it is told
   const socket = await machine();
   socket.write("nonsense\npods default_we");
   socket.write("b_1\nwords kubelet hello world\nwords sshd no\n");
-  await vi.waitFor(() => expect(line.words).toEqual(["kubelet: hello world"]));
+  await vi.waitFor(() => expect(line.words).toEqual(["kubelet: hello world"]), { timeout: 30_000 });
   expect(line.pods).toEqual([{ namespace: "default", name: "web", uid: "1" }]);
   socket.write("pods\n");
-  await vi.waitFor(() => expect(line.pods).toEqual([]));
+  await vi.waitFor(() => expect(line.pods).toEqual([]), { timeout: 30_000 });
   await line.say("restart kubelet");
-  await vi.waitFor(() => expect(heard).toBe("restart kubelet\n"));
+  await vi.waitFor(() => expect(heard).toBe("restart kubelet\n"), { timeout: 30_000 });
   expect(sockets).toHaveLength(1);
   line.close();
 });
@@ -54,15 +57,18 @@ test("a machine that says no end is not listened to for ever; one that went is c
   const socket = await machine();
   socket.write("x".repeat(1_000_000));
   socket.write("\npods a_b_1\n");
-  await vi.waitFor(() => expect(line.pods).toHaveLength(1));
+  await vi.waitFor(() => expect(line.pods).toHaveLength(1), { timeout: 30_000 });
   socket.destroy();
   sockets.length = 0;
-  await vi.waitFor(() => {
-    line.follow();
-    expect(sockets).toHaveLength(1);
-  });
+  await vi.waitFor(
+    () => {
+      line.follow();
+      expect(sockets).toHaveLength(1);
+    },
+    { timeout: 30_000 },
+  );
   await line.say("stop");
-  await vi.waitFor(() => expect(heard).toBe("stop\n"));
+  await vi.waitFor(() => expect(heard).toBe("stop\n"), { timeout: 30_000 });
   line.close();
 });
 

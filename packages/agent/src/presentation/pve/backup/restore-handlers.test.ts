@@ -412,7 +412,7 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
     expect((await world.restore(144, denied, {}, few)).exitStatus).toBe(
       "Permission check failed (/storage/limited, Datastore.AllocateSpace)",
     );
-  }, 30_000);
+  });
 
   test("refuse what cannot be meant", async () => {
     await world.addFilled(100);
