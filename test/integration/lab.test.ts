@@ -54,7 +54,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
 
   /** A node is online before every server has its line to it again. */
   const statusOf = async (node: keyof typeof vmids, wanted: string): Promise<unknown> => {
-    const end = Date.now() + 30_000;
+    const end = Date.now() + 180_000;
     for (;;) {
       const { data } = await lab.api()("GET", `${vm(node)}/status/current`);
       const status = (data as { status?: string } | null)?.status;

@@ -148,7 +148,7 @@ async function invite(credentials: Credentials): Promise<string> {
 
 async function untilOnline(credentials: Credentials): Promise<void> {
   const api = apiOf(credentials);
-  const end = Date.now() + 30_000;
+  const end = Date.now() + 180_000;
   for (;;) {
     const rows = (await api("GET", "/nodes")).data as { node: string; status: string }[];
     if (rows.some((row) => row.status === "online")) return;
