@@ -6,29 +6,25 @@ import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
-import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { Failover } from "./application/replication/failover.ts";
 import { ReplicationJobs } from "./application/replication/replication-jobs.ts";
 import { ReplicationScheduler } from "./application/replication/replication-scheduler.ts";
 import { hostZone } from "./infrastructure/host/host-zone.ts";
-import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
+import type { Lead } from "./infrastructure/leadership/store-leadership.ts";
 import { createReplicationHandlers } from "./presentation/http/cluster/replication-handlers.ts";
 
 export interface ReplicationParts {
   readonly records: Records;
-  readonly store: Store;
   readonly clock: Clock;
   readonly board: NodeBoard;
   readonly log: Logger;
   readonly calls: NodeCalls;
   readonly storages: () => readonly StorageDefinition[];
-  /** Who stands for doing the scheduling. */
-  readonly candidate: string;
+  readonly lead: Lead;
 }
 
 export interface ComposedReplication {
@@ -39,7 +35,7 @@ export interface ComposedReplication {
 }
 
 export function composeReplication(parts: ReplicationParts): ComposedReplication {
-  const { records, store, clock, board, log, calls, storages, candidate } = parts;
+  const { records, clock, board, log, calls, storages, lead } = parts;
   const zone = hostZone({ tz: process.env["TZ"] });
   const digestOf = (text: string): string => createHash("sha1").update(text).digest("hex");
   const config = ({ vmid, conf }: GuestRecord): VmConfig => parseVmConfig(conf, { vmid, digestOf });
@@ -68,13 +64,7 @@ export function composeReplication(parts: ReplicationParts): ComposedReplication
         newRequestId: randomUUID,
         log,
       });
-      const leading = whileLeading(
-        { store, clock, log, name: "/gpve/leaders/replication/", candidate },
-        (lead) => scheduler.run(lead),
-        signal,
-      );
-      background(log, "scheduling replication", leading);
-      return leading.catch(() => undefined);
+      return lead("replication", (leading) => scheduler.run(leading), signal);
     },
   };
 }

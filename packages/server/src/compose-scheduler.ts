@@ -1,12 +1,10 @@
 // Wires the scheduler: one state for placements, explanations, simulations and plans.
 import { readPolicy } from "@gpve/domain/scheduler/policy.ts";
 import { ulid } from "ulid";
-import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import type { Store } from "@gpve/store/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { ClusterView } from "./application/scheduler/cluster-view.ts";
@@ -17,7 +15,7 @@ import { Placer } from "./application/scheduler/placer.ts";
 import { DEFAULT_REBALANCE, Rebalancer } from "./application/scheduler/rebalancer.ts";
 import { SchedulerFigures } from "./application/scheduler/scheduler-figures.ts";
 import { celPlugins } from "./infrastructure/scheduler/cel-plugins.ts";
-import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
+import type { Lead } from "./infrastructure/leadership/store-leadership.ts";
 import { httpExtenders } from "./infrastructure/scheduler/http-extenders.ts";
 
 export interface Scheduler {
@@ -32,8 +30,7 @@ export interface Scheduler {
   /** Plans of moves, while this server is the one that looks after them; until the signal aborts. */
   startRebalancing(parts: {
     readonly calls: NodeCalls;
-    readonly store: Store;
-    readonly candidate: string;
+    readonly lead: Lead;
     readonly signal: AbortSignal;
   }): Promise<void>;
   stop(): void;
@@ -67,15 +64,8 @@ export function composeScheduler(parts: {
     figures,
     view,
     rebalancer,
-    startRebalancing: ({ calls, store, candidate, signal }) => {
-      const leading = whileLeading(
-        { store, clock, log, name: "/gpve/leaders/rebalance/", candidate },
-        (lead) => rebalancer.run(calls, lead),
-        signal,
-      );
-      background(log, "rebalancing", leading);
-      return leading.catch(() => undefined);
-    },
+    startRebalancing: ({ calls, lead, signal }) =>
+      lead("rebalance", (leading) => rebalancer.run(calls, leading), signal),
     stop: () => stops.forEach((stop) => stop()),
   };
 }

@@ -49,6 +49,7 @@ import { StorageDefinitions } from "./application/storage/storage-definitions.ts
 import { StorageSecrets } from "./application/storage/storage-secrets.ts";
 import { keepGuestPools } from "./application/pool/guest-pools.ts";
 import { openFileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
+import { leader } from "./infrastructure/leadership/store-leadership.ts";
 import { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
 import { createPamAccounts } from "./infrastructure/realm-pam/pam-accounts.ts";
 import { loadMasterKey } from "./infrastructure/secrets/master-key.ts";
@@ -195,18 +196,15 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   register(engine);
 
   const ready = settings.shared ? undefined : new ReadyReads();
-  const backupJobs = composeBackupJobs({ ...own, store, access, candidate: owner });
+  const lead = leader({ store, clock, log, candidate: owner });
+  const backupJobs = composeBackupJobs({ ...own, access, lead });
   const { recordEvent } = events;
-  const replicas = composeReplicas({ ...own, store, calls, candidate: owner, recordEvent });
+  const replicas = composeReplicas({ ...own, calls, lead, recordEvent });
   const replication = composeReplication({
-    records,
-    store,
-    clock,
-    board,
-    log,
+    ...own,
     calls,
     storages: () => storages.definitions(),
-    candidate: owner,
+    lead,
   });
   let working: Promise<unknown> = Promise.resolve();
   let listener: Listener | undefined;
@@ -358,7 +356,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       metrics.addCollector(() => vmStates(board, records.collection(guestCollection).list()));
       metrics.addCollector(() => vclusterMetrics(board, records.collection(vclusterCollection).list()));
       const { signal } = stop;
-      const rebalancing = scheduler.startRebalancing({ calls, store, candidate: owner, signal });
+      const rebalancing = scheduler.startRebalancing({ calls, lead, signal });
       working = Promise.all([
         backupJobs.startScheduler(calls, signal),
         replication.startScheduler(signal),

@@ -20,6 +20,13 @@ export interface RecordReader {
   collection<T>(collection: RecordCollection<T>): { list(): readonly RecordEntry<T>[] };
 }
 
+export function valuesOf<T>(records: RecordReader, collection: RecordCollection<T>): readonly T[] {
+  return records
+    .collection(collection)
+    .list()
+    .map(({ value }) => value);
+}
+
 interface RecordTx {
   get<T>(collection: RecordCollection<T>, id: string): RecordEntry<T> | undefined;
   put<T>(collection: RecordCollection<T>, id: string, value: T): void;

@@ -76,16 +76,6 @@ export async function openBackupJobWorld(): Promise<BackupJobWorld> {
     clock,
     zone: () => zone,
     newId: () => "made-up-id",
-    guests: () =>
-      records
-        .collection(guestCollection)
-        .list()
-        .map(({ value }) => value),
-    vclusters: () =>
-      records
-        .collection(vclusterCollection)
-        .list()
-        .map(({ value }) => value),
     poolMembers: (pool) => access.directory.model().pools.get(pool)?.vms,
   });
   Object.assign(fixture.handlers, createBackupJobHandlers({ jobs, clock, zone: () => zone }));

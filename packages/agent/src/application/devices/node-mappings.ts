@@ -1,5 +1,6 @@
 // The cluster's mappings, as far as they are about this node.
 import type { MappingHost } from "@gpve/domain/mapping/check-mapping.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   mappingCollection,
   mappingsOn,
@@ -46,9 +47,6 @@ export class NodeMappings implements HostMappings {
 
   #all(): readonly Mapping[] {
     const { records } = this.#deps;
-    return records()
-      .collection(mappingCollection)
-      .list()
-      .map(({ value }) => value);
+    return valuesOf(records(), mappingCollection);
   }
 }

@@ -3,6 +3,7 @@
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   evidenceCollection,
   evidenceId,
@@ -144,10 +145,7 @@ export class LocalEnvironment {
       },
       services: () =>
         servicesOf(
-          records()
-            .collection(resourceCollection)
-            .list()
-            .map(({ value }) => value),
+          valuesOf(records(), resourceCollection),
           (vmid) => records().collection(guestCollection).get(String(vmid))?.value,
         ),
       rules: unknownHere,

@@ -14,12 +14,13 @@ import {
   type JobOptions,
 } from "@gpve/domain/backup/backup-job.ts";
 import { guestKinds } from "@gpve/domain/guest/guest-kinds.ts";
-import { currentSection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { currentSection, guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
-import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { backupRunCollection, runIdsOf } from "./backup-runs.ts";
@@ -29,8 +30,6 @@ export interface BackupJobsDeps {
   readonly clock: Clock;
   readonly zone: () => ZoneOffset;
   readonly newId: () => string;
-  readonly guests: () => readonly GuestRecord[];
-  readonly vclusters: () => readonly VirtualClusterRecord[];
   /** Guests of a pool; undefined = no such pool. */
   readonly poolMembers: (pool: string) => readonly number[] | undefined;
 }
@@ -93,17 +92,16 @@ export class BackupJobs {
   }
 
   included(job: BackupJob): ReturnType<typeof includedGuests> {
-    const { guests, poolMembers } = this.#deps;
-    return includedGuests(job, guests(), (pool) => poolMembers(pool) ?? []);
+    return includedGuests(job, this.#guests(), (pool) => this.#deps.poolMembers(pool) ?? []);
   }
 
   clusters(job: BackupJob): readonly VirtualClusterRecord[] {
-    return includedClusters(job, this.#deps.vclusters());
+    return includedClusters(job, valuesOf(this.#deps.records, vclusterCollection));
   }
 
   /** The guests of a job and their volumes, as a tree. Guests the caller may not see are left out. */
   includedVolumes(id: string, ctx: RequestContext): Record<string, unknown> {
-    const guests = new Map(this.#deps.guests().map((guest) => [guest.vmid, guest]));
+    const guests = new Map(this.#guests().map((guest) => [guest.vmid, guest]));
     const children = this.included(this.#find(id))
       .filter(({ vmid }) => ctx.access.has(`/vms/${vmid}`, ["VM.Audit"]))
       .map(({ vmid }) => {
@@ -116,11 +114,14 @@ export class BackupJobs {
   /** Guests that no job takes. */
   notBackedUp(ctx: RequestContext): Record<string, unknown>[] {
     const taken = new Set(this.jobs().flatMap((job) => this.included(job).map(({ vmid }) => vmid)));
-    return this.#deps
-      .guests()
+    return this.#guests()
       .filter(({ vmid }) => !taken.has(vmid) && ctx.access.has(`/vms/${vmid}`, ["VM.Audit"]))
       .toSorted((a, b) => a.vmid - b.vmid)
       .map(({ vmid, type, summary }) => ({ vmid, type, name: summary.name }));
+  }
+
+  #guests(): readonly GuestRecord[] {
+    return valuesOf(this.#deps.records, guestCollection);
   }
 
   #branch(guest: GuestRecord): Record<string, unknown> {

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   commandCollection,
   groupCollection,
@@ -196,9 +197,6 @@ export class HaConfig {
   }
 
   #all<T>(def: CollectionDef<T>): readonly T[] {
-    return this.#deps.records
-      .collection(def)
-      .list()
-      .map(({ value }) => value);
+    return valuesOf(this.#deps.records, def);
   }
 }

@@ -9,6 +9,7 @@ import {
   ruleCollection,
   type HaRuleRecord,
 } from "@gpve/domain/ha/collections.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { compileRules } from "@gpve/domain/ha/compile-rules.ts";
 import { rulesOf } from "@gpve/domain/ha/services-view.ts";
 import { nodesUsedBy } from "@gpve/domain/ha/usage.ts";
@@ -147,10 +148,6 @@ export class HaRules {
   }
 
   #all(): readonly HaRuleRecord[] {
-    return this.#records
-      .collection(ruleCollection)
-      .list()
-      .map(({ value }) => value)
-      .toSorted((a, b) => a.order - b.order);
+    return valuesOf(this.#records, ruleCollection).toSorted((a, b) => a.order - b.order);
   }
 }

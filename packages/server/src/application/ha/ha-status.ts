@@ -1,6 +1,7 @@
 // How HA stands, from records alone: any server can tell.
 import { given } from "@gpve/contracts/given.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   evidenceCollection,
   localCollection,
@@ -86,11 +87,7 @@ export class HaStatus {
 
   /** Newest last. `about`: a service or a node. */
   evidence(about: string | undefined): readonly Evidence[] {
-    const all = this.#deps.records
-      .collection(evidenceCollection)
-      .list()
-      .map(({ value }) => value)
-      .toSorted((a, b) => a.at - b.at);
+    const all = valuesOf(this.#deps.records, evidenceCollection).toSorted((a, b) => a.at - b.at);
     if (about === undefined) return all;
     const nodes = new Set(all.flatMap((each) => nodesOf(each, about)));
     return all.flatMap((each) => {

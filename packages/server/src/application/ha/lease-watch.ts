@@ -40,6 +40,12 @@ export class LeaseWatch {
     return { lease: entry?.value, revision: entry?.revision ?? 0, unchangedMs };
   }
 
+  /** undefined = it has none. */
+  unchangedMs(node: string): number | undefined {
+    const { lease, unchangedMs } = this.of(node);
+    return lease === undefined ? undefined : unchangedMs;
+  }
+
   isAlive(node: string): boolean {
     const seen = this.#seen.get(leaseId(node));
     return seen !== undefined && this.#clock.monotonic() - seen.aliveAt < leaseTimes.awayMs;

@@ -1,6 +1,7 @@
 // The manager's world in production: the cluster's records as this server's memory has them, and the nodes' leases.
 import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { currentSection, guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   commandCollection,
   groupCollection,
@@ -130,9 +131,9 @@ export class ManagerEnvironment {
       services: () => this.#services(),
       rules: () =>
         rulesOf(
-          values(records, ruleCollection),
-          values(records, groupCollection),
-          values(records, resourceCollection),
+          valuesOf(records, ruleCollection),
+          valuesOf(records, groupCollection),
+          valuesOf(records, resourceCollection),
         ),
       settings: () => haSettings(datacenterOptions(records)),
       nodeCapacity: (name) => {
@@ -201,9 +202,9 @@ export class ManagerEnvironment {
   #services() {
     const { records } = this.#deps;
     return servicesOf(
-      values(records, resourceCollection),
+      valuesOf(records, resourceCollection),
       (vmid) => records.collection(guestCollection).get(String(vmid))?.value,
-      values(records, groupCollection),
+      valuesOf(records, groupCollection),
     );
   }
 
@@ -230,7 +231,7 @@ export class ManagerEnvironment {
     const guest = this.#guest(sid);
     if (guest === undefined) return "its configuration is gone";
     const away = guest.node !== node;
-    const lacks = away ? whyNotOn(guest, values(records, storageCollection), node) : undefined;
+    const lacks = away ? whyNotOn(guest, valuesOf(records, storageCollection), node) : undefined;
     const why = lacks ?? this.#noMemory(guest, node);
     if (why !== undefined) this.view.log("warning", `service '${sid}' cannot go to node '${node}': ${why}`);
     else if (board.get(node)?.report === undefined) return "it has not reported yet";
@@ -246,20 +247,13 @@ export class ManagerEnvironment {
     const coming = new Set(
       [...this.#changes.takeOvers.values()].filter(({ to }) => to === node).map(({ vmid }) => vmid),
     );
-    const taken = values(records, guestCollection)
+    const taken = valuesOf(records, guestCollection)
       .filter(({ vmid }) => vmid !== guest.vmid && (running.has(vmid) || coming.has(vmid)))
       .reduce((sum, { summary }) => sum + summary.maxmem, 0);
     const free = total - taken - SPARE_BYTES;
     if (guest.summary.maxmem <= free) return undefined;
     return `it needs ${mebibytes(guest.summary.maxmem)} of memory, ${mebibytes(free)} are free`;
   }
-}
-
-function values<T>(records: Records, def: Parameters<typeof records.collection<T>>[0]): readonly T[] {
-  return records
-    .collection(def)
-    .list()
-    .map(({ value }) => value);
 }
 
 function vmidOf(sid: string): number {

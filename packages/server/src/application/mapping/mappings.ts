@@ -1,5 +1,6 @@
 // The cluster's mappings: create, change, remove, show, and check on a node.
 import { alreadyThere, conflict, missing, refused } from "@gpve/domain/request/failures.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { createHash } from "node:crypto";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import {
@@ -162,11 +163,7 @@ export class Mappings {
   }
 
   #all(type: MappingType): Mapping[] {
-    return this.#deps.records
-      .collection(mappingCollection)
-      .list()
-      .map(({ value }) => value)
-      .filter((each) => each.type === type);
+    return valuesOf(this.#deps.records, mappingCollection).filter((each) => each.type === type);
   }
 
   #digest(type: MappingType): string {

@@ -1,6 +1,7 @@
 // The cluster's replication jobs: create, change, remove, show, and how each is doing.
 import { given } from "@gpve/contracts/given.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   changedReplicationJob,
   newReplicationJob,
@@ -43,11 +44,9 @@ export class ReplicationJobs {
 
   /** In the order of guests. */
   jobs(): readonly ReplicationJob[] {
-    return this.#deps.records
-      .collection(replicationCollection)
-      .list()
-      .map(({ value }) => value)
-      .toSorted((a, b) => a.guest - b.guest || a.jobnum - b.jobnum);
+    return valuesOf(this.#deps.records, replicationCollection).toSorted(
+      (a, b) => a.guest - b.guest || a.jobnum - b.jobnum,
+    );
   }
 
   stateOf(id: string): ReplicationState {

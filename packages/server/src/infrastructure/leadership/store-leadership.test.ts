@@ -3,7 +3,7 @@ import { silentLogger } from "@gpve/kit/logger.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
-import { whileLeading } from "./store-leadership.ts";
+import { leader } from "./store-leadership.ts";
 
 let store: Store;
 afterEach(() => store.close());
@@ -14,8 +14,8 @@ it("lets one candidate work at a time, and the next when the first is gone", asy
   const working = new Set<string>();
   const seen: string[] = [];
   const stand = (candidate: string, stop: AbortController): Promise<void> =>
-    whileLeading(
-      { store, clock, log: silentLogger, name: "/leaders/x/", candidate },
+    leader({ store, clock, log: silentLogger, candidate })(
+      "x",
       async (signal) => {
         working.add(candidate);
         seen.push(candidate);
@@ -44,8 +44,8 @@ it("stands again after its work failed", async () => {
   store = openSqliteStore({ path: ":memory:", clock });
   const stop = new AbortController();
   let tries = 0;
-  const standing = whileLeading(
-    { store, clock, log: silentLogger, name: "/leaders/x/", candidate: "a" },
+  const standing = leader({ store, clock, log: silentLogger, candidate: "a" })(
+    "x",
     async () => {
       tries++;
       if (tries === 3) stop.abort(new Error("enough"));

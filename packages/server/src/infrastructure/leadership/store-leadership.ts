@@ -1,13 +1,21 @@
 // Work that one server of several does: whoever leads does it, and another takes over when the leader is gone.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { ignore } from "@gpve/kit/background.ts";
+import { background, ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { campaign } from "@gpve/store/election/election.ts";
 import { openSession } from "@gpve/store/election/session.ts";
 import type { Store } from "@gpve/store/port.ts";
 
-export interface LeadershipDeps {
+/** Work of whichever server leads, until `signal` aborts; resolves when nothing of it runs any more. */
+export type Lead = (
+  /** Of the election: "backup-jobs". */
+  name: string,
+  work: (signal: AbortSignal) => Promise<unknown>,
+  signal: AbortSignal,
+) => Promise<void>;
+
+interface LeadershipDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
@@ -20,10 +28,18 @@ export interface LeadershipDeps {
 const SESSION_SECONDS = 10;
 const TRY_AGAIN_MS = 2_000;
 
+export function leader(deps: Omit<LeadershipDeps, "name">): Lead {
+  return (name, work, signal) => {
+    const leading = whileLeading({ ...deps, name: `/gpve/leaders/${name}/` }, work, signal);
+    background(deps.log, `standing for ${name}`, leading);
+    return leading.catch((err: unknown) => ignore(err, "it was logged"));
+  };
+}
+
 /** Stands again and again until `signal` aborts; `work` runs while this server leads and ends with its own signal. */
-export async function whileLeading(
+async function whileLeading(
   deps: LeadershipDeps,
-  work: (signal: AbortSignal) => Promise<void>,
+  work: (signal: AbortSignal) => Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
@@ -41,7 +57,7 @@ export async function whileLeading(
 
 async function leadOnce(
   { store, clock, log, name, candidate }: LeadershipDeps,
-  work: (signal: AbortSignal) => Promise<void>,
+  work: (signal: AbortSignal) => Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
   const session = await openSession(store, { ttlSeconds: SESSION_SECONDS, log, clock });

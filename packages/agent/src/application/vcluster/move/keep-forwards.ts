@@ -2,6 +2,7 @@
 // them it had.
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   type ClusterPlace,
   type ElsewhereRoute,
@@ -117,10 +118,7 @@ export class KeepForwards {
 /** As servers have written it; undefined = this node has reached none yet. */
 export function knownPlaces(records: () => Records): readonly ClusterPlace[] | undefined {
   try {
-    return records()
-      .collection(placeCollection)
-      .list()
-      .map(({ value }) => value);
+    return valuesOf(records(), placeCollection);
   } catch (err) {
     if (isAppError(err, "store.unavailable")) return undefined;
     throw err;
