@@ -143,7 +143,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a backup job forgets that it ran",
-    file: "packages/server/src/application/backup-job/job-scheduler.ts",
+    file: "packages/server/src/application/backup-job/due-jobs.ts",
     find: "run?.last ?? 0",
     replace: "0",
     tests: ["packages/server/src/application/backup-job"],

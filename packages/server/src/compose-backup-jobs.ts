@@ -1,4 +1,4 @@
-// Wires backup jobs into a server: their methods, and the scheduler that one server of the cluster runs.
+// Wires backup jobs into a server: their methods, and what starts those that are due, on one server of the cluster.
 import { randomUUID } from "node:crypto";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -7,7 +7,7 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Access } from "./application/access/access.ts";
 import { BackupJobs } from "./application/backup-job/backup-jobs.ts";
-import { JobScheduler } from "./application/backup-job/job-scheduler.ts";
+import { DueJobs } from "./application/backup-job/due-jobs.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { hostZone } from "./infrastructure/host/host-zone.ts";
 import type { Lead } from "./infrastructure/leadership/store-leadership.ts";
@@ -25,7 +25,7 @@ export interface BackupJobParts {
 export interface ComposedBackupJobs {
   readonly handlers: PveHandlers;
   /** Until the signal aborts; the returned promise resolves when nothing of it runs any more. */
-  startScheduler(calls: NodeCalls, signal: AbortSignal): Promise<void>;
+  start(calls: NodeCalls, signal: AbortSignal): Promise<void>;
 }
 
 export function composeBackupJobs(parts: BackupJobParts): ComposedBackupJobs {
@@ -40,8 +40,8 @@ export function composeBackupJobs(parts: BackupJobParts): ComposedBackupJobs {
   });
   return {
     handlers: createBackupJobHandlers({ jobs, clock, zone }),
-    startScheduler(calls, signal) {
-      const scheduler = new JobScheduler({
+    start(calls, signal) {
+      const due = new DueJobs({
         records,
         jobs,
         board,
@@ -51,7 +51,7 @@ export function composeBackupJobs(parts: BackupJobParts): ComposedBackupJobs {
         newRequestId: randomUUID,
         log,
       });
-      return lead("backup-jobs", (leading) => scheduler.run(leading), signal);
+      return lead("backup-jobs", (leading) => due.run(leading), signal);
     },
   };
 }

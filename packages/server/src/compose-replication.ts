@@ -1,4 +1,4 @@
-// Wires replication into a server: its methods, the scheduler that one server of the cluster runs, and failover.
+// Wires replication into a server: its methods, what starts those that are due, on one server of the cluster, and failover.
 import { createHash, randomUUID } from "node:crypto";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
@@ -12,7 +12,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { Failover } from "./application/replication/failover.ts";
 import { ReplicationJobs } from "./application/replication/replication-jobs.ts";
-import { ReplicationScheduler } from "./application/replication/replication-scheduler.ts";
+import { DueReplications } from "./application/replication/due-replications.ts";
 import { hostZone } from "./infrastructure/host/host-zone.ts";
 import type { Lead } from "./infrastructure/leadership/store-leadership.ts";
 import { createReplicationHandlers } from "./presentation/http/cluster/replication-handlers.ts";
@@ -31,7 +31,7 @@ export interface ComposedReplication {
   readonly handlers: PveHandlers;
   readonly failover: Failover;
   /** Until the signal aborts; the returned promise resolves when nothing of it runs any more. */
-  startScheduler(signal: AbortSignal): Promise<void>;
+  start(signal: AbortSignal): Promise<void>;
 }
 
 export function composeReplication(parts: ReplicationParts): ComposedReplication {
@@ -53,8 +53,8 @@ export function composeReplication(parts: ReplicationParts): ComposedReplication
       },
     }),
     failover: new Failover({ records, board, calls, clock, log, storages, config }),
-    startScheduler(signal) {
-      const scheduler = new ReplicationScheduler({
+    start(signal) {
+      const due = new DueReplications({
         records,
         jobs,
         board,
@@ -64,7 +64,7 @@ export function composeReplication(parts: ReplicationParts): ComposedReplication
         newRequestId: randomUUID,
         log,
       });
-      return lead("replication", (leading) => scheduler.run(leading), signal);
+      return lead("replication", (leading) => due.run(leading), signal);
     },
   };
 }

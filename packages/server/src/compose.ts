@@ -358,8 +358,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       const { signal } = stop;
       const rebalancing = scheduler.startRebalancing({ calls, lead, signal });
       working = Promise.all([
-        backupJobs.startScheduler(calls, signal),
-        replication.startScheduler(signal),
+        backupJobs.start(calls, signal),
+        replication.start(signal),
         replicas.start(signal),
         ha.start(signal),
         rebalancing,

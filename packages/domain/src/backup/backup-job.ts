@@ -42,7 +42,7 @@ const LEGACY = ["dow", "starttime"];
 
 /** A new job. Throws PVE's parameter errors. */
 export function newJob(id: string, given: JobOptions, nowSeconds: number): BackupJob {
-  const options = checkSelection(withSchedule({ enabled: true, ...given }, true), true);
+  const options = checkSelection(withCalendar({ enabled: true, ...given }, true), true);
   return { id, options, since: nowSeconds };
 }
 
@@ -54,7 +54,7 @@ export function changedJob(
 ): BackupJob {
   const unknown = remove.find((key) => !isOption(key));
   if (unknown !== undefined) throw parameterError({ delete: `unknown option '${unknown}'` });
-  const set = checkSelection(withSchedule(given, false), false);
+  const set = checkSelection(withCalendar(given, false), false);
   const next: Record<string, JobValue> = { ...job.options };
   for (const key of remove) delete next[key];
   Object.assign(next, set);
@@ -102,7 +102,7 @@ export function shownJob(job: BackupJob): Record<string, unknown> {
   return { ...shown, id: job.id, type: "vzdump" };
 }
 
-export function scheduleOf(job: BackupJob): CalendarEvent | undefined {
+export function calendarOf(job: BackupJob): CalendarEvent | undefined {
   const text = job.options["schedule"];
   const parsed = typeof text === "string" ? parseCalendarEvent(text) : undefined;
   return parsed?.ok === true ? parsed.event : undefined;
@@ -174,7 +174,7 @@ function selected(
   return all.filter((id) => !excluded.has(id));
 }
 
-function withSchedule(given: JobOptions, required: boolean): JobOptions {
+function withCalendar(given: JobOptions, required: boolean): JobOptions {
   const { starttime, dow, ...rest } = given;
   if (rest["schedule"] !== undefined) {
     if (starttime !== undefined)

@@ -26,7 +26,7 @@ export interface ReplicationJob extends ReplicationOptions {
   readonly since: number;
 }
 
-export const DEFAULT_SCHEDULE = "*/15";
+export const DEFAULT_CALENDAR = "*/15";
 const REMOVABLE = new Set(["schedule", "rate", "disable", "comment", "remove_job"]);
 
 export const replicationCollection = {
@@ -41,7 +41,7 @@ export function newReplicationJob(
   nowSeconds: number,
 ): ReplicationJob {
   const { guest, jobnum } = parseJobId(id);
-  requireSchedule(options.schedule);
+  requireCalendar(options.schedule);
   return { id, guest, jobnum, target, ...options, since: nowSeconds };
 }
 
@@ -53,7 +53,7 @@ export function changedReplicationJob(
 ): ReplicationJob {
   const unknown = remove.find((key) => !REMOVABLE.has(key));
   if (unknown !== undefined) throw parameterError({ delete: `unknown option '${unknown}'` });
-  requireSchedule(options.schedule);
+  requireCalendar(options.schedule);
   const kept = Object.fromEntries(Object.entries(job).filter(([key]) => !remove.includes(key)));
   const next = { ...(kept as unknown as ReplicationJob), ...options };
   const moved = next.schedule !== job.schedule || next.disable !== job.disable;
@@ -66,7 +66,7 @@ export function shownReplicationJob(job: ReplicationJob, source?: string): Recor
   return { ...shown, type: "local", ...given({ source }) };
 }
 
-export function scheduleOfReplication({ schedule = DEFAULT_SCHEDULE }: ReplicationJob): CalendarEvent {
+export function calendarOfReplication({ schedule = DEFAULT_CALENDAR }: ReplicationJob): CalendarEvent {
   const parsed = parseCalendarEvent(schedule);
   if (!parsed.ok) throw refused(`unable to parse calendar event '${schedule}' - ${parsed.error}`);
   return parsed.event;
@@ -77,7 +77,7 @@ function parseJobId(id: string): { readonly guest: number; readonly jobnum: numb
   return { guest: Number(guest), jobnum: Number(jobnum) };
 }
 
-function requireSchedule(schedule: string | undefined): void {
+function requireCalendar(schedule: string | undefined): void {
   if (schedule === undefined) return;
   const parsed = parseCalendarEvent(schedule);
   if (!parsed.ok) throw parameterError({ schedule: `unable to parse calendar event - ${parsed.error}` });

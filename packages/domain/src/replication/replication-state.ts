@@ -3,7 +3,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { nextEvent } from "../calendar/next-event.ts";
 import type { ZoneOffset } from "../calendar/time-zone.ts";
 import { taskFromUpid } from "../task/task.ts";
-import { scheduleOfReplication, shownReplicationJob, type ReplicationJob } from "./replication-job.ts";
+import { calendarOfReplication, shownReplicationJob, type ReplicationJob } from "./replication-job.ts";
 
 /** Of a run that was begun and of whose end nobody has heard. Times are seconds. */
 export interface ReplicationRun {
@@ -52,7 +52,7 @@ export function nextSync(job: ReplicationJob, state: ReplicationState, zone: Zon
     return (
       lastTry + MINUTE * (failCount < RETRIES_THAT_GROW ? RETRY_MINUTES * failCount : LAST_RETRY_MINUTES)
     );
-  return nextEvent(scheduleOfReplication(job), Math.max(job.since, lastTry), zone);
+  return nextEvent(calendarOfReplication(job), Math.max(job.since, lastTry), zone);
 }
 
 export function begunRun(state: ReplicationState, run: ReplicationRun): ReplicationState {

@@ -5,7 +5,7 @@ import {
   changedReplicationJob,
   newReplicationJob,
   replicationCollection,
-  scheduleOfReplication,
+  calendarOfReplication,
   shownReplicationJob,
 } from "./replication-job.ts";
 import {
@@ -53,7 +53,7 @@ describe("a replication job", () => {
     expect(() => newReplicationJob("100-0", "n2", { schedule: "never ever" }, 1)).toThrow(
       expect.objectContaining({ errors: { schedule: expect.stringContaining("calendar event") } }),
     );
-    expect(() => scheduleOfReplication({ ...job, schedule: "never ever" })).toThrow("calendar event");
+    expect(() => calendarOfReplication({ ...job, schedule: "never ever" })).toThrow("calendar event");
   });
 });
 

@@ -9,7 +9,7 @@ import { zoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { taskRecordId } from "@gpve/domain/task/task-record.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { BackupJobs } from "../application/backup-job/backup-jobs.ts";
-import { JobScheduler } from "../application/backup-job/job-scheduler.ts";
+import { DueJobs } from "../application/backup-job/due-jobs.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { createBackupJobHandlers } from "../presentation/http/cluster/backup-job-handlers.ts";
 import { openAccessFixture, type AccessFixture } from "./access-fixture.ts";
@@ -18,7 +18,7 @@ const STEP_MS = 20_000;
 
 export interface BackupJobWorld extends AsyncDisposable {
   readonly fixture: AccessFixture;
-  readonly scheduler: JobScheduler;
+  readonly due: DueJobs;
   readonly calls: AgentCall[];
   readonly health: Map<string, NodeHealth>;
   /** Set to make agents refuse. */
@@ -31,8 +31,8 @@ export interface BackupJobWorld extends AsyncDisposable {
   upids(): string[];
   /** Lets time pass in small steps, with the store keeping up. */
   pass(ms: number): Promise<void>;
-  /** A second scheduler on the same store, as another server has one. */
-  another(): JobScheduler;
+  /** A second one on the same store, as another server has one. */
+  another(): DueJobs;
 }
 
 export async function openBackupJobWorld(): Promise<BackupJobWorld> {
@@ -79,8 +79,8 @@ export async function openBackupJobWorld(): Promise<BackupJobWorld> {
     poolMembers: (pool) => access.directory.model().pools.get(pool)?.vms,
   });
   Object.assign(fixture.handlers, createBackupJobHandlers({ jobs, clock, zone: () => zone }));
-  const another = (): JobScheduler =>
-    new JobScheduler({
+  const another = (): DueJobs =>
+    new DueJobs({
       records,
       jobs,
       board,
@@ -92,7 +92,7 @@ export async function openBackupJobWorld(): Promise<BackupJobWorld> {
     });
   return Object.assign(world, {
     fixture,
-    scheduler: another(),
+    due: another(),
     calls,
     health,
     root: (route: string, params: Record<string, unknown> = {}) => fixture.call("root@pam", route, params),

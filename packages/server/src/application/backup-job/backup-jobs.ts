@@ -8,7 +8,7 @@ import {
   includedGuests,
   jobWithoutGuest,
   newJob,
-  scheduleOf,
+  calendarOf,
   shownJob,
   type BackupJob,
   type JobOptions,
@@ -138,7 +138,7 @@ export class BackupJobs {
   }
 
   #shown(job: BackupJob): Record<string, unknown> {
-    const event = scheduleOf(job);
+    const event = calendarOf(job);
     const next = event === undefined ? undefined : nextEvent(event, this.#now(), this.#deps.zone());
     return { ...shownJob(job), ...given({ "next-run": next }) };
   }

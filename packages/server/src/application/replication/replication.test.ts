@@ -20,7 +20,7 @@ import { nodeRecords } from "../node/collections.ts";
 import { GuestMoves, noteMove } from "../node/guest-moves.ts";
 import { Failover } from "./failover.ts";
 import { removeGuestFromReplication, ReplicationJobs } from "./replication-jobs.ts";
-import { ReplicationScheduler } from "./replication-scheduler.ts";
+import { DueReplications } from "./due-replications.ts";
 
 const CONF = "name: web\nscsi0: local:100/vm-100-disk-0.qcow2,size=1G\n";
 const UPID = "UPID:n1:0000000A:00000001:00000001:replicate:100:root@pam:";
@@ -29,7 +29,7 @@ let records: MemoryRecords;
 let clock: FakeClock;
 let health: Record<string, NodeHealth>;
 let jobs: ReplicationJobs;
-let scheduler: ReplicationScheduler;
+let due: DueReplications;
 let failover: Failover;
 let handlers: ReturnType<typeof createReplicationHandlers>;
 let asked: { node: string; route: string; params: Record<string, unknown> }[];
@@ -102,7 +102,7 @@ beforeEach(async () => {
   let id = 0;
   const newRequestId = () => `r${++id}`;
   const log = silentLogger;
-  scheduler = new ReplicationScheduler({ records, jobs, board, calls, clock, zone, newRequestId, log });
+  due = new DueReplications({ records, jobs, board, calls, clock, zone, newRequestId, log });
   failover = new Failover({ records, board, calls, clock, log, storages, config });
   handlers = createReplicationHandlers({
     jobs,
@@ -134,7 +134,7 @@ const refusedBy = (work: Promise<unknown>): Promise<string> =>
     (err: unknown) =>
       isAppError(err) && err.errors ? JSON.stringify(err.errors) : String((err as Error).message),
   );
-const look = () => scheduler.look(ctx.signal);
+const look = () => due.look(ctx.signal);
 const state = () => records.collection(replicationStateCollection).get("100-0")?.value;
 const job = () => records.collection(replicationCollection).get("100-0")?.value;
 const endTask = (exitstatus = "OK"): Promise<void> =>
@@ -306,7 +306,7 @@ test("a job goes with its copy, or leaves it, and is tried again while the targe
 test("runs by itself until it is told to stop", async () => {
   await create();
   const stop = new AbortController();
-  const running = scheduler.run(stop.signal);
+  const running = due.run(stop.signal);
   await clock.advance(16 * 60_000);
   expect(asked).toHaveLength(1);
   stop.abort(new Error("done"));

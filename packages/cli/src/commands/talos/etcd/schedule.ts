@@ -28,7 +28,7 @@ export const talosEtcdSchedule: CommandSpec = {
   run: (cli, input) =>
     explaining(cli, async () => {
       const { cluster, folder, file } = await openFolder(cli, input);
-      const { cronLine, systemdUnits } = await import("@gpve/talos/schedule/snapshot-schedule.ts");
+      const { cronLine, systemdUnits } = await import("@gpve/talos/backup/snapshot-timer.ts");
       const { name } = cluster.metadata;
       const request = {
         cluster: name,

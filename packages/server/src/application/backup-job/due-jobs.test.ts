@@ -5,10 +5,10 @@ import { openBackupJobWorld, type BackupJobWorld } from "../../testing/backup-jo
 const MINUTE = 60_000;
 const DAY = 86_400_000;
 
-/** Runs the scheduler until the test is done. */
-function running(world: BackupJobWorld, scheduler = world.scheduler): AsyncDisposable {
+/** Runs what starts jobs until the test is done. */
+function running(world: BackupJobWorld, due = world.due): AsyncDisposable {
   const stop = new AbortController();
-  const run = scheduler.run(stop.signal);
+  const run = due.run(stop.signal);
   return {
     [Symbol.asyncDispose]: async () => {
       stop.abort(new Error("done"));

@@ -28,7 +28,7 @@ import { noteMove } from "../node/guest-moves.ts";
 import { forgetJob, type ReplicationJobs } from "./replication-jobs.ts";
 import { byReplication } from "./replication-work.ts";
 
-export interface ReplicationSchedulerDeps {
+export interface DueReplicationsDeps {
   readonly records: Records;
   readonly jobs: ReplicationJobs;
   readonly board: NodeBoard;
@@ -44,10 +44,10 @@ const LOOK_AT_MOST_EVERY_MS = 250;
 /** A task's record comes a moment after the task. */
 const RECORD_DELAY_SECONDS = 60;
 
-export class ReplicationScheduler {
-  readonly #deps: ReplicationSchedulerDeps;
+export class DueReplications {
+  readonly #deps: DueReplicationsDeps;
 
-  constructor(deps: ReplicationSchedulerDeps) {
+  constructor(deps: DueReplicationsDeps) {
     this.#deps = deps;
   }
 

@@ -1,7 +1,7 @@
 // Snapshots of etcd at set times, without a daemon of ours: a timer of systemd or a line of cron starts gpvectl.
 import { AppError } from "@gpve/contracts/errors.ts";
 
-export interface ScheduleRequest {
+export interface TimerRequest {
   readonly cluster: string;
   /** Five fields, as cron has them. */
   readonly schedule: string;
@@ -30,7 +30,7 @@ const fields: readonly Field[] = [
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /** Refuses (config.invalid) what cron would not take. */
-export function parseSchedule(schedule: string): readonly string[] {
+export function parseCron(schedule: string): readonly string[] {
   const words = schedule.trim().split(/\s+/);
   if (words.length !== fields.length)
     throw refused(schedule, "it has five fields: minute hour day month weekday");
@@ -58,7 +58,7 @@ const refused = (schedule: string, why: string): AppError =>
 
 /** OnCalendar= lines. cron runs when day or weekday is right, a calendar when both are: two lines say the same. */
 export function calendars(schedule: string): readonly string[] {
-  const [minute = "", hour = "", day = "", month = "", weekday = ""] = parseSchedule(schedule);
+  const [minute = "", hour = "", day = "", month = "", weekday = ""] = parseCron(schedule);
   const time = `${calendarField(hour, 23)}:${calendarField(minute, 59)}:00`;
   const months = calendarField(month, 12);
   const onDays = `*-${months}-${calendarField(day, 31)} ${time}`;
@@ -93,7 +93,7 @@ function weekdays(field: string): string {
 }
 
 /** The units, by file name. A run that was missed while the machine was off is made up for. */
-export function systemdUnits(request: ScheduleRequest): Readonly<Record<string, string>> {
+export function systemdUnits(request: TimerRequest): Readonly<Record<string, string>> {
   const name = `gpve-talos-${request.cluster}-snapshot`;
   const service = `[Unit]
 Description=Snapshot of etcd of the Talos cluster ${request.cluster}
@@ -127,15 +127,15 @@ WantedBy=timers.target
 }
 
 /** A line for `crontab -e`; the token is read from the file by the shell that cron starts. */
-export function cronLine(request: ScheduleRequest): string {
-  parseSchedule(request.schedule);
+export function cronLine(request: TimerRequest): string {
+  parseCron(request.schedule);
   const words = command(request).map(shellWord).join(" ");
   const text = `set -a; . ${shellWord(request.environmentFile)}; cd ${shellWord(request.folder)} && ${words}`;
   // cron takes an unescaped % for the end of the command.
   return `${request.schedule} ${text.replaceAll("%", String.raw`\%`)}`;
 }
 
-const command = ({ program, file }: ScheduleRequest): readonly string[] => [
+const command = ({ program, file }: TimerRequest): readonly string[] => [
   ...program,
   "talos",
   "etcd",

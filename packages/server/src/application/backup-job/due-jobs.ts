@@ -8,7 +8,7 @@ import {
   clusterRunParameters,
   isEnabled,
   runParameters,
-  scheduleOf,
+  calendarOf,
   type BackupJob,
 } from "@gpve/domain/backup/backup-job.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
@@ -26,7 +26,7 @@ import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { BackupJobs } from "./backup-jobs.ts";
 import { backupRunCollection, runId, type BackupRun } from "./backup-runs.ts";
 
-export interface JobSchedulerDeps {
+export interface DueJobsDeps {
   readonly records: Records;
   readonly jobs: BackupJobs;
   readonly board: NodeBoard;
@@ -52,10 +52,10 @@ const HANDOVER_SECONDS = 60;
 /** A task's record comes a moment after the task. */
 const RECORD_DELAY_SECONDS = 30;
 
-export class JobScheduler {
-  readonly #deps: JobSchedulerDeps;
+export class DueJobs {
+  readonly #deps: DueJobsDeps;
 
-  constructor(deps: JobSchedulerDeps) {
+  constructor(deps: DueJobsDeps) {
     this.#deps = deps;
   }
 
@@ -210,7 +210,7 @@ export class JobScheduler {
   }
 
   #eventAfter(job: BackupJob, run: BackupRun | undefined, startedAt: number): number | undefined {
-    const event = scheduleOf(job);
+    const event = calendarOf(job);
     if (event === undefined) return undefined;
     const missedBefore = job.options["repeat-missed"] === true ? 0 : startedAt;
     return nextEvent(event, Math.max(job.since, run?.last ?? 0, missedBefore), this.#deps.zone());

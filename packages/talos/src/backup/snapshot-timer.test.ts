@@ -1,13 +1,7 @@
 import { expect, test } from "vitest";
-import {
-  calendars,
-  cronLine,
-  parseSchedule,
-  systemdUnits,
-  type ScheduleRequest,
-} from "./snapshot-schedule.ts";
+import { calendars, cronLine, parseCron, systemdUnits, type TimerRequest } from "./snapshot-timer.ts";
 
-const request: ScheduleRequest = {
+const request: TimerRequest = {
   cluster: "prod",
   schedule: "0 */6 * * *",
   folder: "/srv/my clusters/50%",
@@ -29,7 +23,7 @@ test("cron's fields become calendars of systemd", () => {
 test.each(["every six hours", "60 * * * *", "* * * *", "0 5-3 * * *", "*/0 * * * *", "0 0 0 * *"])(
   "%s is refused",
   (schedule) => {
-    expect(() => parseSchedule(schedule)).toThrow(/no schedule/);
+    expect(() => parseCron(schedule)).toThrow(/no schedule/);
   },
 );
 
