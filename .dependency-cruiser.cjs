@@ -94,6 +94,17 @@ module.exports = {
       to: { path: "^packages/agent/src/application/qemu/" },
     },
     {
+      name: "guest-model-knows-no-kind",
+      comment:
+        "the same of the model; guest-kinds.ts is the table of them, and a move's wire says how RAM is sent, which only VMs have so far",
+      severity: "error",
+      from: {
+        path: "^packages/domain/src/guest/",
+        pathNot: "\\.test\\.ts$|/testing/|/guest-kinds\\.ts$|/move-channel\\.ts$",
+      },
+      to: { path: "^packages/domain/src/(vm|container)/" },
+    },
+    {
       name: "agent-without-server",
       comment: "what runs on a node needs nothing of the server; what both use is the domain's",
       severity: "error",

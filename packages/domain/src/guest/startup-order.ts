@@ -1,5 +1,4 @@
 // In which order guests start and stop: by `startup` order, those without one last, then by VMID.
-import { readStartup } from "../vm/config/vm-properties.ts";
 
 export interface StartableGuest {
   readonly vmid: number;
@@ -13,6 +12,23 @@ export interface StartStep {
   readonly up: number;
   /** Seconds it has to shut down. */
   readonly down: number | undefined;
+}
+
+interface StartupOrder {
+  readonly order?: number;
+  /** Seconds to wait before the next guest. */
+  readonly up?: number;
+  readonly down?: number;
+}
+
+/** The key `startup`. */
+export function readStartup(text: string): StartupOrder {
+  const result: { order?: number; up?: number; down?: number } = {};
+  for (const part of text.split(",")) {
+    const [, key, value] = /^\s*(?:(order|up|down)=)?(\d+)\s*$/.exec(part) ?? [];
+    if (value !== undefined) result[(key ?? "order") as keyof typeof result] = Number(value);
+  }
+  return result;
 }
 
 export function startOrder(guests: readonly StartableGuest[]): StartStep[] {

@@ -1,6 +1,6 @@
 // A VM's hook script: run with the VMID and the phase. Only a failing pre-start stops what is going on.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import type { GuestValues } from "@gpve/domain/guest/guest-config.ts";
 import { requireSnippet } from "./snippet-volume.ts";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
 import type { Scripts } from "@gpve/domain/guest/scripts.ts";
@@ -17,7 +17,7 @@ export type HookPhase = "pre-start" | "post-start" | "pre-stop" | "post-stop";
 export async function runHook(
   host: HookscriptPorts,
   vmid: number,
-  values: VmValues,
+  values: GuestValues,
   phase: HookPhase,
   work: { readonly log: (line: string) => void; readonly signal?: AbortSignal },
 ): Promise<void> {

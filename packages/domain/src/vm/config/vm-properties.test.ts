@@ -19,7 +19,6 @@ import {
   printVmProperty,
   readBootDevices,
   readHotplug,
-  readStartup,
   readVmProperty,
 } from "./vm-properties.ts";
 
@@ -78,8 +77,6 @@ describe("property strings of a VM", () => {
   });
 
   it("reads the small lists", () => {
-    expect(readStartup("order=1,up=5,down=6")).toEqual({ order: 1, up: 5, down: 6 });
-    expect(readStartup("3")).toEqual({ order: 3 });
     expect([...readHotplug(undefined)]).toEqual(["network", "disk", "usb"]);
     expect([...readHotplug("0")]).toEqual([]);
     expect([...readHotplug("cpu,memory")]).toEqual(["cpu", "memory"]);

@@ -31,22 +31,6 @@ function formatOf(kind: VmPropertyKind): string | PropertyFormat {
   return schema.format;
 }
 
-export interface StartupOrder {
-  readonly order?: number;
-  /** Seconds to wait before the next guest. */
-  readonly up?: number;
-  readonly down?: number;
-}
-
-export function readStartup(text: string): StartupOrder {
-  const result: { order?: number; up?: number; down?: number } = {};
-  for (const part of text.split(",")) {
-    const [, key, value] = /^\s*(?:(order|up|down)=)?(\d+)\s*$/.exec(part) ?? [];
-    if (value !== undefined) result[(key ?? "order") as keyof typeof result] = Number(value);
-  }
-  return result;
-}
-
 export type HotplugFeature = "network" | "disk" | "cpu" | "memory" | "usb" | "cloudinit";
 
 const DEFAULT_HOTPLUG: readonly HotplugFeature[] = ["network", "disk", "usb"];

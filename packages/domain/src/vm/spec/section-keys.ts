@@ -1,6 +1,7 @@
 // Keys that are single fields, or a few, of cpu, memory, bios, cloudInit, scheduling and the spec itself.
 import { cpuTypeFields, customFields } from "@gpve/contracts/v1/vm-spec/fields.ts";
-import { readVmProperty, readStartup } from "../config/vm-properties.ts";
+import { readStartup } from "../../guest/startup-order.ts";
+import { readVmProperty } from "../config/vm-properties.ts";
 import type { SectionKey, TypedFields } from "./key-mapping.ts";
 import { printProperties, readProperties, toFields, toProperties } from "./property-fields.ts";
 import { formatQuantity, invalidField, MIB, parseMiB } from "./quantity.ts";

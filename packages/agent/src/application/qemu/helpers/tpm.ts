@@ -2,7 +2,7 @@
 import { refused } from "@gpve/domain/request/failures.ts";
 import { requireHostFile } from "@gpve/domain/storage/block-node.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { TPM_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
+import { TPM_BOUNDS } from "@gpve/domain/vm/running/vm-bounds.ts";
 import type { GuestFile, GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";

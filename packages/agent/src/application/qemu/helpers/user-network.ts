@@ -3,7 +3,7 @@
 // the way out; from the host its SSH port is reached at a port of 127.0.0.1.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { USER_NETWORK_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
+import { USER_NETWORK_BOUNDS } from "@gpve/domain/vm/running/vm-bounds.ts";
 import type {
   GuestFile,
   GuestProcess,

@@ -1,7 +1,7 @@
 // Directories of the host in a guest: one virtiofsd for each, in a process of its own. QEMU connects to it and shares
 // the guest's memory with it. It acts as whoever owns the files, so it is root, but sees nothing except its directory.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { fileServerBounds } from "@gpve/domain/guest/guest-bounds.ts";
+import { fileServerBounds } from "@gpve/domain/vm/running/vm-bounds.ts";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
 import type { HostMappings } from "@gpve/domain/vm/host/host-mappings.ts";
 import type { GuestFile, GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";

@@ -1,6 +1,6 @@
 // A changed key reaches the running guest, or waits for its next start.
 import { refused } from "@gpve/domain/request/failures.ts";
-import { guestBounds } from "@gpve/domain/guest/guest-bounds.ts";
+import { vmBounds } from "@gpve/domain/vm/running/vm-bounds.ts";
 import { parseDrive } from "@gpve/domain/vm/config/drive.ts";
 import { driveChange, hotplugClass, netChange } from "@gpve/domain/vm/change/hotplug.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
@@ -26,7 +26,7 @@ export async function changeLive(
   if (hotplugClass(key) === "immediate") return "applied";
   // Its devices are on no bus that they could leave.
   if ((work.process.note as { machine?: string } | undefined)?.machine === "microvm") return "pending";
-  if (text !== undefined) work.process.raiseBounds(guestBounds({ ...values, [key]: text }));
+  if (text !== undefined) work.process.raiseBounds(vmBounds({ ...values, [key]: text }));
   const features = readHotplug(values["hotplug"]);
   if (isDriveKey(key)) return changeDrive(work, values, key, text, features);
   if (/^net\d+$/.test(key)) return changeNic(work, values, key, text, features);

@@ -3,7 +3,7 @@ import { conflict } from "@gpve/domain/request/failures.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
-import { readStartup } from "@gpve/domain/vm/config/vm-properties.ts";
+import { readStartup } from "@gpve/domain/guest/startup-order.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { settleStopped } from "../config/apply-pending.ts";

@@ -5,7 +5,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { FREE_DESCRIPTORS, type GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestTap, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
-import { guestBounds } from "@gpve/domain/guest/guest-bounds.ts";
+import { vmBounds } from "@gpve/domain/vm/running/vm-bounds.ts";
 import type {
   CommandInput,
   CommandOptions,
@@ -102,7 +102,7 @@ export async function planStart(
         ) !== undefined,
       needsKvm: command.accelerator === "kvm",
       limits: limitsOf(values),
-      bounds: guestBounds(values),
+      bounds: vmBounds(values),
       ...given({ affinity: values["affinity"] }),
       note: {
         machine: command.machine,

@@ -1,9 +1,9 @@
-// The most that a guest's processes may take of the host: enough for every honest QEMU, and an end for one that a guest
+// The most that a VM's processes may take of the host: enough for every honest QEMU, and an end for one that a guest
 // has got hold of.
-import { listDrives } from "../vm/config/drive.ts";
-import type { VmValues } from "../vm/config/vm-config.ts";
-import { memoryMiB, readVmProperty } from "../vm/config/vm-properties.ts";
-import type { GuestBounds } from "./guest-processes.ts";
+import { listDrives } from "../config/drive.ts";
+import type { VmValues } from "../config/vm-config.ts";
+import { memoryMiB, readVmProperty } from "../config/vm-properties.ts";
+import type { GuestBounds } from "../../guest/guest-processes.ts";
 
 const MIB = 1024 * 1024;
 /** QEMU itself, its buffers and, when it emulates, up to 1 GiB of translated code. */
@@ -20,7 +20,7 @@ const PROGRAM_TASKS = 512;
 const TASKS_PER_DISK = 64;
 const TASKS_PER_CPU = 4;
 
-export function guestBounds(values: VmValues): GuestBounds {
+export function vmBounds(values: VmValues): GuestBounds {
   const disks = listDrives(values).length;
   const cpus = Number(values["sockets"] ?? 1) * Number(values["cores"] ?? 1);
   const ram = memoryMiB(values["memory"]);
