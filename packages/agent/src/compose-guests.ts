@@ -2,9 +2,10 @@
 import { storageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
-import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
+import { parseVzdumpConf, withDefaultStorage } from "@gpve/domain/backup/vzdump-defaults.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { GuestEnd, GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
@@ -124,15 +125,12 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
   });
   const ha = composeNodeHa(parts, kindOf, () => processes.list() as readonly SupervisedGuest[]);
   if (ha !== undefined) looksAfter.ha = ha;
-  // HA starts its own.
-  const ordered = rows.map((kind) => ({
-    ...kind.ordered,
-    list: () =>
-      kind.ordered
-        .list()
-        .map((guest) => ({ ...guest, onboot: guest.onboot && ha?.isManaged(guest.vmid) !== true })),
-  }));
-  for (const operation of allGuestsOperations(ordered, engine)) engine.register(operation);
+  const ordered = allGuestsOperations(
+    rows.map((kind) => kind.ordered),
+    engine,
+    (vmid) => ha?.isManaged(vmid) === true,
+  );
+  for (const operation of ordered) engine.register(operation);
   for (const { snapshots } of rows) registerSnapshots(engine, snapshots);
   engine.register(
     parts.backups.counting(
@@ -165,11 +163,10 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
         engine,
         poolMembers: (pool) => records().collection(poolsDef).get(pool)?.value.vms,
         settings: () => {
-          const { settings, problems } = parseVzdumpConf(readTextFile(data.file("vzdump.conf")) ?? "");
-          for (const problem of problems) log.warn({ file: data.file("vzdump.conf") }, problem);
-          const { backup: storage } = storageDefaults(records());
-          const isPlaced = settings["storage"] !== undefined || settings["dumpdir"] !== undefined;
-          return isPlaced || storage === undefined ? settings : { ...settings, storage };
+          const file = data.file("vzdump.conf");
+          const { settings, problems } = parseVzdumpConf(readTextFile(file) ?? "");
+          for (const problem of problems) log.warn({ file }, problem);
+          return withDefaultStorage(settings, storageDefaults(records()).backup);
         },
       }),
       ...Object.assign({}, ...rows.map(({ handlers }) => handlers)),
@@ -224,16 +221,12 @@ function composeNodeHa(
     fence,
     running,
     kindOf: (vmid) => kindOf(vmid).ordered,
-    notMovable: (vmid, target) => {
-      const guest = records().collection(guestCollection).get(String(vmid))?.value;
-      const storages = records().collection(storageCollection).list();
-      if (guest === undefined) return "its configuration is not here";
-      return whyNotOn(
-        guest,
-        storages.map(({ value }) => value),
+    notMovable: (vmid, target) =>
+      whyNotOn(
+        records().collection(guestCollection).get(String(vmid))?.value,
+        valuesOf(records(), storageCollection),
         target,
-      );
-    },
+      ),
   });
 }
 

@@ -3,8 +3,6 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { ClusterKeeper } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
-import { given } from "@gpve/contracts/given.ts";
-import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -20,7 +18,7 @@ import { clusterRoutes } from "./application/vcluster/cluster-routes.ts";
 import { saveRoutes } from "./application/vcluster/save-routes.ts";
 import { ClusterPower } from "./application/vcluster/power/cluster-power.ts";
 import { ClusterWays } from "./application/vcluster/power/cluster-ways.ts";
-import { ReadySince } from "./application/vcluster/ready-since.ts";
+import { clusterRows } from "./application/vcluster/cluster-rows.ts";
 import { powerOperations } from "./application/vcluster/power/power-operations.ts";
 import { KeepForwards, knownPlaces } from "./application/vcluster/move/keep-forwards.ts";
 import { KeepCertificates } from "./application/vcluster/renew/keep-certificates.ts";
@@ -270,7 +268,6 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     awake: (name: string) => power.awake(name),
     auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),
   };
-  const readySince = new ReadySince(clock);
   const noteLeft = (cluster: KeptCluster): void => forwards.note(cluster);
   const moving = { folder, host, phases, vnodes, stores, engine, noteLeft, authorities, ...parts.moves };
   const moves = composeClusterMoves({ ...moving, awake: asked.awake, ensureComponent: components.ensure });
@@ -293,31 +290,14 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     },
     arrivals: moves.arrivals,
     standbys,
-    rows: () =>
-      host.list().map((cluster) => {
-        const { name, phase, message, version } = cluster;
-        const isUp = host.isUp(cluster);
-        const asleep = phase === "Running" ? cluster.asleep : undefined;
-        const isPart = isBranch(cluster);
-        const endpoint = cluster.network === undefined || isPart ? undefined : host.endpoint(cluster);
-        const shown = {
-          phase,
-          power: isUp ? (asleep ?? "hot") : "cold",
-          ...(asleep === undefined ? {} : { asleep: true }),
-        } as const;
-        return {
-          name,
-          version,
-          ...shown,
-          readySince: readySince.of(cluster, shown),
-          ...given({ message, endpoint, standby: standbys.stateOf(name) }),
-          ...(isPart ? { isBranch: true } : {}),
-          ...figures.of(name),
-          ...wakesOf(ways, name),
-          vnodes: vnodeRows.of(cluster),
-          ...(isUp ? { ...host.usage(cluster), probedAt: clock.now() } : {}),
-        };
-      }),
+    rows: clusterRows({
+      host,
+      clock,
+      figures: (name) => figures.of(name),
+      ways,
+      vnodes: (cluster) => vnodeRows.of(cluster),
+      standby: (name) => standbys.stateOf(name),
+    }),
     async adopt() {
       const { ended } = await processes.adopt();
       for (const { id } of ended) await processes.forget(id);
@@ -353,11 +333,6 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       processes.close();
     },
   };
-}
-
-function wakesOf(ways: ClusterWays, name: string): Pick<VirtualClusterRuntime, "wakes" | "lastWakeMs"> {
-  const known = ways.lastWake(name);
-  return known === undefined ? {} : { wakes: known.count, lastWakeMs: Math.round(known.last.ms) };
 }
 
 /** By which clients may name this node. */

@@ -30,6 +30,7 @@ import { objectsFromHistory } from "./application/v1/history.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import { storageChecks, storageWork } from "./application/storage/storage-work.ts";
+import { checkedParts } from "./application/v1/checked-parts.ts";
 import { SealedItems } from "./application/v1/sealed-items.ts";
 import type { Sealer } from "@gpve/domain/access/ports.ts";
 import { createKindAdapters } from "./application/v1/kind-adapters.ts";
@@ -118,15 +119,16 @@ export function composeKinds(
   readonly register: (engine: OperationEngine) => void;
 } {
   const calls = plainlyRefused(parts.calls, parts.records);
+  const ended = (upid: string, signal: AbortSignal) => taskEnd(parts.records, upid, signal);
   const vclusters = new VirtualClusters({
     ...parts,
     calls,
-    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+    taskEnd: ended,
   });
   const vclusterUpgrades = new ClusterUpgrades({
     ...parts,
     calls,
-    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+    taskEnd: ended,
   });
   const vclusterSaves = new ClusterSaves({
     ...parts,
@@ -134,7 +136,7 @@ export function composeKinds(
     vclusters,
     upgrades: vclusterUpgrades,
     defaults: () => storageDefaults(parts.records),
-    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+    taskEnd: ended,
     log: parts.shared.log,
     shutdown: parts.stop,
   });
@@ -142,7 +144,7 @@ export function composeKinds(
     ...parts,
     calls,
     vclusters,
-    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+    taskEnd: ended,
   });
   const adapters = createKindAdapters({
     board: parts.board,
@@ -156,7 +158,7 @@ export function composeKinds(
     vmActions: {
       callNode: async (node, route, params, ctx) => (await parts.calls.call(node, route, params, ctx)).data,
       withdraw: (vmid, requestId) => withdrawPermit(parts.records, vmid, requestId),
-      taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+      taskEnd: ended,
       reported: (guest, signal) => guestReported(parts, guest, signal),
       placement: parts.scheduler,
     },
@@ -280,20 +282,11 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
       ...parts.board.get(node ?? "")?.report?.defaults,
     }),
     pve: { methods: pveMethods, implemented: isImplemented },
-    readiness: async (signal) => {
-      const check = async (name: string, work: () => Promise<unknown>) => {
-        try {
-          await work();
-          return { name, ok: true };
-        } catch (err) {
-          return { name, ok: false, detail: err instanceof Error ? err.message : String(err) };
-        }
-      };
-      return Promise.all([
-        check("store", () => parts.store.revision({ signal })),
-        check("cache", () => parts.records.fresh({ signal })),
-      ]);
-    },
+    readiness: (signal) =>
+      checkedParts({
+        store: () => parts.store.revision({ signal }),
+        cache: () => parts.records.fresh({ signal }),
+      }),
     shutdown: parts.shutdown,
   });
 }

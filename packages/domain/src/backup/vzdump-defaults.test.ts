@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseVzdumpConf, shownDefaults, visibleDefaults } from "./vzdump-defaults.ts";
+import { parseVzdumpConf, shownDefaults, visibleDefaults, withDefaultStorage } from "./vzdump-defaults.ts";
 
 it("reads a node's settings and says which lines it cannot use", () => {
   const { settings, problems } = parseVzdumpConf(
@@ -11,6 +11,13 @@ it("reads a node's settings and says which lines it cannot use", () => {
     "unable to parse line: vmid: 100",
     "unable to parse line: nonsense",
   ]);
+});
+
+it("takes the cluster's storage where the node names none", () => {
+  expect(withDefaultStorage({ mode: "stop" }, "nas")).toEqual({ mode: "stop", storage: "nas" });
+  expect(withDefaultStorage({ mode: "stop" }, undefined)).toEqual({ mode: "stop" });
+  expect(withDefaultStorage({ storage: "own" }, "nas")).toEqual({ storage: "own" });
+  expect(withDefaultStorage({ dumpdir: "/dump" }, "nas")).toEqual({ dumpdir: "/dump" });
 });
 
 it("shows PVE's defaults, the node's over them, the storage's over those", () => {

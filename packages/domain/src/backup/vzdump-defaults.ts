@@ -35,6 +35,12 @@ export function parseVzdumpConf(text: string): ReadSettings {
   return { settings, problems };
 }
 
+/** A node that says nowhere where backups go has them where the cluster wants them. */
+export function withDefaultStorage(settings: VzdumpSettings, storage: string | undefined): VzdumpSettings {
+  const isPlaced = settings["storage"] !== undefined || settings["dumpdir"] !== undefined;
+  return isPlaced || storage === undefined ? settings : { ...settings, storage };
+}
+
 /** As GET defaults answers: PVE's own defaults, the node's settings over them, the storage's over those. */
 export function shownDefaults(
   settings: VzdumpSettings,

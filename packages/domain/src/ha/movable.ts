@@ -7,10 +7,11 @@ const DEVICE_KEY = /^(?:hostpci|usb)\d+$/;
 
 /** Why not; undefined = it can. */
 export function whyNotOn(
-  guest: { readonly conf: string },
+  guest: { readonly conf: string } | undefined,
   storages: readonly StorageDefinition[],
   target: string,
 ): string | undefined {
+  if (guest === undefined) return "its configuration is not here";
   for (const [key, value] of currentSection(guest.conf)) {
     if (DEVICE_KEY.test(key) && !/(?:^|,)(?:mapping=|spice)/.test(value))
       return `${key} is a device of the node it was on`;

@@ -79,6 +79,7 @@ test("says of a guest why another node cannot start it", () => {
     storage("local", {}),
   ];
   const why = (conf: string) => whyNotOn({ conf }, storages, "n2");
+  expect(whyNotOn(undefined, storages, "n2")).toContain("not here");
   expect(
     why("scsi0: shared:1/a.raw\nide2: none,media=cdrom\nnet0: virtio\nusb0: spice\nhostpci0: mapping=x\n"),
   ).toBe(undefined);

@@ -39,6 +39,8 @@ const STOP_SECONDS = 180;
 export function allGuestsOperations(
   kinds: readonly OrderedGuests[],
   engine: OperationEngine,
+  /** HA starts its own. */
+  isManaged: (vmid: number) => boolean,
 ): readonly OperationDefinition<AllArgs>[] {
   const operation = (
     type: string,
@@ -46,9 +48,11 @@ export function allGuestsOperations(
   ): OperationDefinition<AllArgs> => ({ type, onCrash: "resume", steps: [{ name: "all", run }] });
   return [
     operation("startall", async (ctx) => {
+      const { force, vmids } = ctx.args;
+      const isMeant = ({ vmid, onboot }: OrderedGuest): boolean =>
+        force === true || vmids !== undefined || (onboot && !isManaged(vmid));
       const wanted = chosen(kinds, ctx.args).filter(
-        ({ kind, vmid, onboot }) =>
-          (onboot || ctx.args.force === true || ctx.args.vmids !== undefined) && !kind.isRunning(vmid),
+        (guest) => isMeant(guest) && !guest.kind.isRunning(guest.vmid),
       );
       const kindOf = kindsBy(wanted);
       const steps = startOrder(wanted);

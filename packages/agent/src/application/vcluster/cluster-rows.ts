@@ -1,0 +1,53 @@
+// What this node tells servers of its virtual clusters.
+import { given } from "@gpve/contracts/given.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type {
+  StandbyRuntime,
+  VirtualClusterRuntime,
+  VnodeRuntime,
+} from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { ClusterWays } from "./power/cluster-ways.ts";
+import { ReadySince } from "./ready-since.ts";
+
+export interface ClusterRowsDeps {
+  readonly host: Pick<ClusterHost, "list" | "isUp" | "endpoint" | "usage">;
+  readonly clock: Clock;
+  /** What its API told when it was asked last. */
+  readonly figures: (name: string) => Pick<VirtualClusterRuntime, "pods" | "requests">;
+  readonly ways: Pick<ClusterWays, "lastWake">;
+  readonly vnodes: (cluster: KeptCluster) => readonly VnodeRuntime[];
+  readonly standby: (name: string) => StandbyRuntime | undefined;
+}
+
+export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualClusterRuntime[] {
+  const { host, clock, figures, ways, vnodes, standby } = deps;
+  const readySince = new ReadySince(clock);
+  return () =>
+    host.list().map((cluster) => {
+      const { name, phase, message, version } = cluster;
+      const isUp = host.isUp(cluster);
+      const asleep = phase === "Running" ? cluster.asleep : undefined;
+      const isPart = isBranch(cluster);
+      const endpoint = cluster.network === undefined || isPart ? undefined : host.endpoint(cluster);
+      const wakes = ways.lastWake(name);
+      const shown = {
+        phase,
+        power: isUp ? (asleep ?? "hot") : "cold",
+        ...(asleep === undefined ? {} : { asleep: true }),
+      } as const;
+      return {
+        name,
+        version,
+        ...shown,
+        readySince: readySince.of(cluster, shown),
+        ...given({ message, endpoint, standby: standby(name) }),
+        ...(isPart ? { isBranch: true } : {}),
+        ...figures(name),
+        ...given({ wakes: wakes?.count, lastWakeMs: wakes && Math.round(wakes.last.ms) }),
+        vnodes: vnodes(cluster),
+        ...(isUp ? { ...host.usage(cluster), probedAt: clock.now() } : {}),
+      };
+    });
+}
