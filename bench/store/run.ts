@@ -1,6 +1,6 @@
 // `npm run bench:store`: SQLite behind etcd's API beside a real etcd, on the same disk, one after the other in turns:
 // writes a second, what a write costs, how many share one sync to disk, and what both cost while nobody writes.
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -11,6 +11,7 @@ import { connectEtcd } from "../../packages/store/src/testing/etcd-client.ts";
 import { WatchLine } from "../../packages/store/src/testing/etcd-watch-line.ts";
 import { root } from "../../test/support/gpve.ts";
 import { cpuSeconds, residentMiB } from "../../test/support/process.ts";
+import { etcdProgram } from "../support/etcd-program.ts";
 
 const { values: options } = parseArgs({
   options: {
@@ -38,11 +39,14 @@ interface Writes {
 }
 
 const ETCD_PORT = 23_791;
+const { program: etcdBinary, version: etcdVersion } = await etcdProgram();
 
 async function serveOurs(dir: string): Promise<Served> {
   const script = join(root, "bench/store/serve.ts");
+  // As ./gpve starts it.
   const child = startChild(process.execPath, [
     "--disable-warning=ExperimentalWarning",
+    "--max-semi-space-size=4",
     script,
     join(dir, "s.db"),
   ]);
@@ -75,7 +79,7 @@ async function serveEtcd(dir: string): Promise<Served> {
     "--logger=zap",
     "--log-level=error",
   ];
-  const child = startChild("/usr/bin/etcd", args);
+  const child = startChild(etcdBinary, args);
   const metric = async (): Promise<number> => {
     const text = await (await fetch(`${url}/metrics`)).text();
     return Number(/^etcd_disk_wal_fsync_duration_seconds_count (\d+)/m.exec(text)?.[1]);
@@ -129,7 +133,6 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }
 
-if (!existsSync("/usr/bin/etcd")) throw new Error("no etcd to compare with: apt-get install etcd-server");
 const kinds = { ours: serveOurs, etcd: serveEtcd } as const;
 const measured: Record<keyof typeof kinds, Map<number, Writes[]>> = { ours: new Map(), etcd: new Map() };
 const quiet: Record<string, { cpuPercent: number; residentMiB: number }> = {};
@@ -170,11 +173,12 @@ const rows = [1, 16, 64].map((clients) => ({
 const report = {
   date: new Date().toISOString().slice(0, 10),
   cores: availableParallelism(),
+  etcdVersion,
   rows,
   idle: quiet,
 };
 const text = [
-  `Puts of 512 bytes through etcd's API, SQLite behind our server : etcd ${"3.4"}, same disk, in turns; median of ${options.rounds}`,
+  `Puts of 512 bytes through etcd's API, SQLite behind our server : etcd ${etcdVersion}, same disk, in turns; median of ${options.rounds}`,
   `rounds of ${options.seconds} s; ${report.date}, ${report.cores} cores, load generator included.`,
   "",
   "| clients | writes/s ours | etcd | ratio | p50 ms | etcd | p99 ms | etcd | CPU ms per write | etcd | writes per sync | etcd |",

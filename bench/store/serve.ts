@@ -15,5 +15,6 @@ DatabaseSync.prototype.exec = function exec(this: DatabaseSync, sql: string): vo
 const [path = ":memory:"] = process.argv.slice(2);
 const store = openSqliteStore({ path });
 const listener = await listenEtcd({ store, name: "bench", listen: { host: "127.0.0.1", port: 0 } });
-console.log(listener.url);
+// Before anybody knows that it is there: an early signal would end it.
 process.on("SIGUSR2", () => console.log(`commits ${commits}`));
+console.log(listener.url);
