@@ -30,6 +30,13 @@ export interface StandbyRow {
   readonly tenant: string;
 }
 
+export interface RequestFigures {
+  readonly count: number;
+  readonly seconds: number;
+  /** How many took at most so many seconds. */
+  readonly buckets?: Readonly<Record<string, number>>;
+}
+
 export interface VirtualClusterRuntime {
   readonly name: string;
   readonly phase: VcPhase;
@@ -61,7 +68,7 @@ export interface VirtualClusterRuntime {
   /** By namespace. */
   readonly pods?: Readonly<Record<string, number>>;
   /** By verb. */
-  readonly requests?: Readonly<Record<string, { readonly count: number; readonly seconds: number }>>;
+  readonly requests?: Readonly<Record<string, RequestFigures>>;
 }
 
 /** Who connects to one that sleeps is answered too. */

@@ -10,7 +10,11 @@ describe("figures of a cluster", () => {
       `apiserver_request_duration_seconds_${what}{component="apiserver",${labels}} ${value}`;
     const text = [
       "# TYPE apiserver_request_duration_seconds histogram",
-      line("bucket", 'le="0.1",resource="pods",verb="LIST"', "7"),
+      line("bucket", 'resource="pods",verb="LIST",le="0.1"', "7"),
+      line("bucket", 'resource="nodes",verb="LIST",le="0.1"', "1"),
+      line("bucket", 'resource="pods",verb="LIST",le="1.25"', "8"),
+      line("bucket", 'resource="pods",verb="LIST",le="1.0"', "9"),
+      line("bucket", 'resource="pods",verb="LIST",le="+Inf"', "10"),
       line("sum", 'resource="pods",scope="cluster",verb="LIST",version="v1"', "0.5"),
       line("count", 'resource="pods",scope="cluster",verb="LIST",version="v1"', "10"),
       line("sum", 'resource="nodes",scope="cluster",verb="LIST",version="v1"', "1.5e-1"),
@@ -19,8 +23,8 @@ describe("figures of a cluster", () => {
       "",
     ].join("\n");
     expect(requestFigures(text)).toEqual({
-      list: { count: 12, seconds: 0.65 },
-      post: { count: 3, seconds: 0 },
+      list: { count: 12, seconds: 0.65, buckets: { "0.1": 8, "1": 9 } },
+      post: { count: 3, seconds: 0, buckets: {} },
     });
   });
 

@@ -16,6 +16,9 @@ test("a cluster's figures are those of the node that has it", () => {
     `gpve_vc_wakes_total{${labels}} 2`,
     `gpve_vc_last_wake_seconds{${labels}} 0.062`,
     `gpve_vc_pod_count{${labels},namespace="default"} 3`,
+    `gpve_vc_api_request_duration_seconds_bucket{${labels},verb="list",le="0.05"} 2`,
+    `gpve_vc_api_request_duration_seconds_bucket{${labels},verb="list",le="1"} 4`,
+    `gpve_vc_api_request_duration_seconds_bucket{${labels},verb="list",le="+Inf"} 4`,
     `gpve_vc_api_request_duration_seconds_sum{${labels},verb="list"} 0.25`,
     `gpve_vc_api_request_duration_seconds_count{${labels},verb="list"} 4`,
   ]);

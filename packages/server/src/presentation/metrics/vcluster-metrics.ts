@@ -2,7 +2,7 @@
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
-import { metricText, type Sample } from "@gpve/kit/telemetry/exposition.ts";
+import { histogramText, metricText, type Sample } from "@gpve/kit/telemetry/exposition.ts";
 
 type Row = VirtualClusterRuntime & {
   readonly labels: { readonly vcluster: string; readonly tenant: string };
@@ -25,11 +25,6 @@ export function vclusterMetrics(
       const found = value(row);
       return found === undefined ? [] : [[row.labels, found] as const];
     });
-  const verbs = (value: "count" | "seconds"): Sample[] =>
-    rows.flatMap(({ labels, requests = {} }) =>
-      Object.entries(requests).map(([verb, figures]): Sample => [{ ...labels, verb }, figures[value]]),
-    );
-  const duration = "gpve_vc_api_request_duration_seconds";
   return [
     metricText(
       "gpve_vc_power_state",
@@ -69,12 +64,18 @@ export function vclusterMetrics(
         Object.entries(pods).map(([namespace, count]): Sample => [{ ...labels, namespace }, count]),
       ),
     ),
-    metricText(
-      `${duration}_sum`,
-      "counter",
-      "Time that requests to its API took, by verb.",
-      verbs("seconds"),
+    histogramText(
+      "gpve_vc_api_request_duration_seconds",
+      "Time that requests to its API took, by verb, when it was last awake.",
+      rows.flatMap(({ labels, requests = {} }) =>
+        Object.entries(requests).map(
+          ([verb, { count, seconds: sum, buckets = {} }]) =>
+            [
+              { ...labels, verb },
+              { count, sum, buckets },
+            ] as const,
+        ),
+      ),
     ),
-    metricText(`${duration}_count`, "counter", "Requests to its API, by verb.", verbs("count")),
   ].join("");
 }

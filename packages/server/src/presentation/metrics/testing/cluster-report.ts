@@ -10,7 +10,7 @@ const runtime = {
   wakes: 2,
   lastWakeMs: 62,
   pods: { default: 3 },
-  requests: { list: { count: 4, seconds: 0.25 } },
+  requests: { list: { count: 4, seconds: 0.25, buckets: { "1": 4, "0.05": 2 } } },
 };
 
 export const boardOf = (health: string): NodeBoard =>
