@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
 import { GpveClient } from "./client.ts";
 import type { Credentials, Ticket } from "./authentication.ts";
 import { FakeApi, FakeTransport } from "./testing/fake-api.ts";
@@ -222,6 +223,30 @@ describe("waiting for a task", () => {
     const outcome = await client(token).waitTask(upid, { onLog: (line) => lines.push(line) });
     expect(outcome).toEqual({ upid, exitstatus: "OK", ok: true });
     expect(lines).toEqual(log);
+  });
+
+  test("goes on while the server is started anew, and says that the work does where nobody answers for long", async () => {
+    let polls = 0;
+    api.on(`GET /api2/json${base}/status`, () => {
+      polls += 1;
+      if (polls < 4) throw new AppError(polls === 2 ? "request.timeout" : "node.unavailable", "no answer");
+      return { body: { data: { status: "stopped", exitstatus: "OK" } } };
+    });
+    expect(await client(token).waitTask(upid)).toMatchObject({ ok: true });
+    api.on(`GET /api2/json${base}/status`, () => {
+      throw new AppError("node.unavailable", "no answer");
+    });
+    await expect(client(token).waitTask(upid)).rejects.toMatchObject({
+      code: "node.unavailable",
+      data: { upid, next: `The work goes on without being watched. Its log: gpvectl task follow ${upid}` },
+    });
+  });
+
+  test("is not patient with an answer that says no", async () => {
+    api.pveError(`GET ${base}/status`, 403, "Permission check failed");
+    const before = api.requests.length;
+    await expect(client(token).waitTask(upid)).rejects.toMatchObject({ code: "access.denied" });
+    expect(api.requests.length - before).toBe(1);
   });
 
   test("counts warnings as success and anything else as failure", async () => {

@@ -1,5 +1,5 @@
 // Waiting for a PVE task: poll its status, pass on new log lines, end with its outcome.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { PveClient } from "./pve-client.ts";
 import { pveRows } from "./pve-client.ts";
 import { isObject } from "./response-error.ts";
@@ -35,6 +35,8 @@ export function upidNode(upid: string): string {
 }
 
 const LOG_PAGE = 1000;
+/** The work goes on while nobody answers: a server is started anew, or too busy to be asked. */
+const PATIENCE_MS = 300_000;
 
 export async function waitTask(
   deps: { pve: PveClient; clock: ClientClock },
@@ -60,14 +62,23 @@ export async function waitTask(
       if (lines.length < LOG_PAGE) return;
     }
   };
-  for (let poll = 0; ; poll += 1) {
+  const look = async (): Promise<TaskOutcome | undefined> => {
     // The status is read before the log, so that the last lines are never missed.
     const status = await pve.get("/nodes/{node}/tasks/{upid}/status", { node, upid }, call);
     await drainLog();
-    if (isObject(status) && status["status"] === "stopped") {
-      const exitstatus =
-        typeof status["exitstatus"] === "string" ? status["exitstatus"] : "unexpected status";
-      return { upid, exitstatus, ok: exitstatus === "OK" || exitstatus.startsWith("WARNINGS") };
+    if (!isObject(status) || status["status"] !== "stopped") return undefined;
+    const exitstatus = typeof status["exitstatus"] === "string" ? status["exitstatus"] : "unexpected status";
+    return { upid, exitstatus, ok: exitstatus === "OK" || exitstatus.startsWith("WARNINGS") };
+  };
+  let answeredAt = clock.now();
+  for (let poll = 0; ; poll += 1) {
+    try {
+      const outcome = await look();
+      if (outcome !== undefined) return outcome;
+      answeredAt = clock.now();
+    } catch (err) {
+      if (!isSilence(err)) throw err;
+      if (clock.now() - answeredAt >= PATIENCE_MS) throw goesOn(err, upid);
     }
     if (deadline !== undefined && clock.now() >= deadline) {
       throw new AppError("request.timeout", `task ${upid} is still running`, { data: { upid } });
@@ -75,6 +86,15 @@ export async function waitTask(
     // Quick at first: most tasks are short.
     await clock.sleep(options.pollMs ?? Math.min(100 * 1.5 ** poll, 1000), options.signal);
   }
+}
+
+function isSilence(err: unknown): err is AppError {
+  return isAppError(err) && (err.kind === "unavailable" || err.kind === "timeout");
+}
+
+function goesOn(err: AppError, upid: string): AppError {
+  const next = `The work goes on without being watched. Its log: gpvectl task follow ${upid}`;
+  return new AppError(err.code, err.message, { cause: err, data: { ...err.data, upid, next } });
 }
 
 /** Like waitTask, but a failed task is an error. */
