@@ -29,6 +29,7 @@ export async function callCommand(
     await followTask(session, data);
     return;
   }
+  if (isCall && command.done !== undefined) session.line(command.done(values));
   if (command.show !== undefined && (style === undefined || style.format === "text")) {
     if (style?.quiet !== true) command.show(data, session.line);
   } else if (style !== undefined) printResult(data, shape.returns, style, session.line, command.columns);
@@ -42,7 +43,7 @@ function checkValues(shape: CommandShape, values: OptionValues): void {
 }
 
 async function callApi(session: PveSession, command: CallCommand, values: OptionValues): Promise<unknown> {
-  const [verb = "", path = ""] = command.call.split(" ");
+  const [verb = "", path = ""] = (command.asTask?.(values) ?? command.call).split(" ");
   const { pve } = await session.client();
   const isHere = fixedNames(command).has("node");
   const volume = values["volume"];

@@ -37,6 +37,10 @@ export interface CallCommand extends Command {
   readonly from?: Readonly<Record<string, ValueSource>>;
   /** The storage is part of the volume's name. */
   readonly storageOfVolume?: true;
+  /** The same as a task, for values that take their time: its log is shown meanwhile. */
+  readonly asTask?: (values: OptionValues) => PveRouteKey | undefined;
+  /** Said of what was done, where the answer has no words for it. */
+  readonly done?: (values: OptionValues) => string;
 }
 
 /** file: the file's text as URI text. password: asked for when it is not given. new-password: asked twice. */

@@ -27,11 +27,11 @@ function compile(properties: PropertyFormat): CompiledProperties {
   const fixed = new Map<string, PveSchema>();
   const indexed = new Map<string, { schema: PveSchema; low: number; high: number }>();
   for (const [key, schema] of Object.entries(properties)) {
-    if (schema.indexRange === undefined) fixed.set(key, schema);
-    else {
-      const [low, high] = schema.indexRange;
-      indexed.set(key.replace(/\[n\]$/, ""), { schema, low, high });
-    }
+    const stem = /^(.*)\[n\]$/.exec(key)?.[1];
+    // Answers have no range of their own.
+    const [low, high] = schema.indexRange ?? [0, Number.MAX_SAFE_INTEGER];
+    if (stem === undefined) fixed.set(key, schema);
+    else indexed.set(stem, { schema, low, high });
   }
   const [defaultKey] =
     Object.entries(properties).find(([, rule]) => rule.default_key === true || rule.default_key === 1) ?? [];

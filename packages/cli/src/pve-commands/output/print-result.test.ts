@@ -65,11 +65,14 @@ test("an object is keys and values, indexed ones by their stem", () => {
     type: "object",
     properties: {
       "net[n]": { type: "string", indexRange: [0, 31], optional: true },
+      // As the schema has it of answers.
+      "scsi[n]": { type: "string", optional: true },
       name: { type: "string" },
     },
   };
-  const text = printed({ net0: "virtio", name: "web", unknown: 1 }, schema, { border: false, header: false });
-  expect(text).toBe("name web\nnet0 virtio");
+  const config = { net0: "virtio", name: "web", unknown: 1, scsi30: "local:1" };
+  const text = printed(config, schema, { border: false, header: false });
+  expect(text).toBe("name   web\nnet0   virtio\nscsi30 local:1");
   expect(printed({ b: 1, a: [2] }, { type: "object" }, { border: false, header: false })).toBe(
     "a   [2]\nb   1",
   );

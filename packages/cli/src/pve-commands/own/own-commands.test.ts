@@ -2,6 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { commandText } from "./show-command.ts";
 import { Gpvectl } from "../../testing/run-gpvectl.ts";
 
 let cli: Gpvectl;
@@ -50,6 +51,53 @@ test("qm status, with everything when asked", async () => {
   expect((await qm("status", "100", "--verbose")).out).toBe(
     "ha:\n\tmanaged: 0\nnics:\n\ta\n\tb\nqmpstatus: paused\nstatus: running\n",
   );
+});
+
+test("qm set says what it changed, and makes disks as a task", async () => {
+  const config = guest({ cores: "1" });
+  const changed = await qm("set", "100", "--memory", "512", "--cores", "2", "--cipassword", "secret1");
+  expect(changed).toMatchObject({
+    code: 0,
+    out: "update VM 100: -cipassword <hidden> -cores 2 -memory 512\n",
+  });
+  expect(config["cores"]).toBe("2");
+  const sent = (verb: string) => cli.api.last(`${verb} /api2/json${vm}/config`).form;
+  for (const [drive, text] of [
+    ["scsi1", "local:1"],
+    ["ide2", "local:cloudinit"],
+    ["scsi2", "local:0,import-from=/a.raw"],
+  ] as const) {
+    await qm("set", "100", `--${drive}`, text);
+    expect(sent("POST").get(drive)).toBe(text);
+  }
+  await qm("set", "100", "--scsi3", "local:100/vm-100-disk-3.raw");
+  expect(sent("PUT").get("scsi3")).toBe("local:100/vm-100-disk-3.raw");
+});
+
+test("qm showcmd shows the command line of a VM that runs", async () => {
+  // This process stands for QEMU.
+  cli.api.pve(`GET ${vm}/status/current`, { status: "running", pid: process.pid });
+  const plain = await qm("showcmd", "100");
+  expect(plain).toMatchObject({ code: 0 });
+  expect(plain.out.split("\n")).toHaveLength(2);
+  expect(plain.out).toContain(process.argv0.split("/").at(-1));
+  expect(commandText(["qemu", "-m", "512", "-object", '{"a":1}', "-name", "it's"], true)).toBe(
+    `qemu \\\n  -m 512 \\\n  -object '{"a":1}' \\\n  -name 'it'"'"'s'`,
+  );
+  cli.api.pve(`GET ${vm}/status/current`, { status: "stopped" });
+  expect(await qm("showcmd", "100")).toMatchObject({
+    code: 255,
+    err: expect.stringContaining("VM 100 not running"),
+  });
+});
+
+test("pvesm path names the place of a file that is not there yet", async () => {
+  cli.api.pveError(`GET ${node}/storage/local/content/local:iso/new.iso`, 500, "no such file");
+  cli.api.pve("GET /storage/local", { type: "dir", path: "/srv/vz", "content-dirs": "iso=discs" });
+  const path = (volume: string) => cli.runPve("pvesm", ["path", volume]);
+  expect(await path("local:iso/new.iso")).toMatchObject({ code: 0, out: "/srv/vz/discs/new.iso\n" });
+  cli.api.pve("GET /storage/local", { type: "lvmthin" });
+  expect(await path("local:iso/new.iso")).toMatchObject({ code: 255, err: "no such file\n" });
 });
 
 test("qm wait ends with the VM, or at its time", async () => {

@@ -1,7 +1,9 @@
 // `pvesm path`, `pvesm extractconfig`, `pvesm prune-backups`.
+import { join } from "node:path";
 import { isObject } from "@gpve/client/response-error.ts";
 import { isUpid } from "@gpve/client/task-wait.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { relativePathOf, requireDirVolume } from "@gpve/domain/storage/dir-volume.ts";
 import type { OptionValues, PveSession } from "../command-entry.ts";
 import { followTask } from "../follow-task.ts";
 import { valueText } from "../output/value-text.ts";
@@ -18,12 +20,28 @@ export function storageOf(volume: string): string {
 export async function volumePath(session: PveSession, values: OptionValues): Promise<void> {
   const volume = String(values["volume"]);
   const { pve } = await session.client();
-  const { data } = await pve.call("GET", "/nodes/{node}/storage/{storage}/content/{volume}", {
-    node: await session.node(),
-    storage: storageOf(volume),
-    volume,
-  });
-  session.line(valueText(isObject(data) ? data["path"] : undefined));
+  const place = { node: await session.node(), storage: storageOf(volume), volume };
+  try {
+    const { data } = await pve.call("GET", "/nodes/{node}/storage/{storage}/content/{volume}", place);
+    session.line(valueText(isObject(data) ? data["path"] : undefined));
+  } catch (err) {
+    const path = await pathToBe(session, volume).catch(() => undefined);
+    if (path === undefined) throw err;
+    session.line(path);
+  }
+}
+
+/** Where a file will lie that is not there yet: scripts ask, and then put it there. */
+async function pathToBe(session: PveSession, volume: string): Promise<string | undefined> {
+  const storage = storageOf(volume);
+  const { pve } = await session.client();
+  const { data } = await pve.call("GET", "/storage/{storage}", { storage });
+  if (!isObject(data) || data["type"] !== "dir" || typeof data["path"] !== "string") return undefined;
+  const moved = valueText(data["content-dirs"] ?? "")
+    .split(",")
+    .map((pair) => pair.split("="));
+  const parsed = requireDirVolume(volume.slice(storage.length + 1));
+  return join(data["path"], relativePathOf(parsed, Object.fromEntries(moved)));
 }
 
 export async function extractConfig(session: PveSession, values: OptionValues): Promise<void> {

@@ -6,7 +6,9 @@ import { importDisk } from "../own/import-disk.ts";
 import { importGuest } from "../own/import-guest.ts";
 import { qemuMonitor } from "../own/qemu-monitor.ts";
 import { rescanDisks } from "../own/rescan-disks.ts";
+import { changeText, makesDisks } from "../own/set-guest.ts";
 import { serialTerminal } from "../own/serial-terminal.ts";
+import { showCommand } from "../own/show-command.ts";
 import { showStatus, unlockGuest, waitStopped } from "../own/guest-state.ts";
 import { showAgentResult, showConfig, showPending, showSnapshots, showVms } from "../output/guest-texts.ts";
 import { vmConfigParameters } from "./vm-config-parameters.ts";
@@ -30,12 +32,16 @@ export const qm: CommandGroup = {
       call: "POST /nodes/{node}/qemu/{vmid}/remote_migrate",
       args: ["vmid", "target-vmid", "target-endpoint"],
     },
-    set: { call: "PUT /nodes/{node}/qemu/{vmid}/config", args: ["vmid"], from: guestSecrets },
+    set: {
+      call: "PUT /nodes/{node}/qemu/{vmid}/config",
+      args: ["vmid"],
+      from: guestSecrets,
+      asTask: makesDisks,
+      done: changeText,
+    },
     config: { call: "GET /nodes/{node}/qemu/{vmid}/config", args: ["vmid"], show: showConfig },
     pending: { call: "GET /nodes/{node}/qemu/{vmid}/pending", args: ["vmid"], show: showPending },
-    showcmd: {
-      refused: "the node's agent builds QEMU's command line at each start; `ps` shows it while the VM runs",
-    },
+    showcmd: { own: showCommand, args: ["vmid"], parameters: { vmid, pretty: flag } },
     status: { own: showStatus, args: ["vmid"], parameters: { vmid, verbose: flag } },
     snapshot: { call: "POST /nodes/{node}/qemu/{vmid}/snapshot", args: ["vmid", "snapname"] },
     delsnapshot: {

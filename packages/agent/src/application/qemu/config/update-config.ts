@@ -174,6 +174,7 @@ async function makeNewDrives(
       values[key] = await makeDrive(host, vmid, key, text, { ...work, values: after });
       const { file } = requireDrive(key, values[key]);
       if (!isNewDisk(key, text)) continue;
+      work.log(`${key}: successfully created disk '${values[key]}'`);
       if (!known.has(file)) volumes.push(file);
       await work.checkpoint?.();
     }

@@ -72,7 +72,11 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       const { plugin, definition } = await storages.open(storage);
       const chosen = named ?? format ?? (definition.options["format"] as ImageFormat | undefined) ?? "raw";
       const volname = await engine.withResource(`volume/${storage}:${vmid}/${filename}`, {}, () =>
-        plugin.alloc({ vmid, format: chosen, name: filename, size: bytes }, { signal: ctx.signal }),
+        plugin.alloc(
+          // Without a name it is the next one of the guest's disks.
+          { vmid, format: chosen, size: bytes, ...given({ name: filename === "" ? undefined : filename }) },
+          { signal: ctx.signal },
+        ),
       );
       return `${storage}:${volname}`;
     },

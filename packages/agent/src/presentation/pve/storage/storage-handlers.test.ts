@@ -214,6 +214,7 @@ describe("content of a storage", () => {
       "illegal name 'subvol-100-disk-0.subvol' - wrong extension for format ('subvol != 'raw')",
     );
     expect(await post({ ...subvol, format: "subvol" })).toBe("local:100/subvol-100-disk-0.subvol");
+    expect(await post({ filename: "" })).toBe("local:100/vm-100-disk-1.raw");
     await expect(post({ filename: "vm-100-disk-0" })).rejects.toThrow("unable to parse volume filename");
     await expect(post({ filename: "base-100-disk-0.raw" })).rejects.toThrow(
       "illegal name 'base-100-disk-0.raw' - should be 'vm-100-*'",
