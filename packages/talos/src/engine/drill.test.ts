@@ -114,7 +114,8 @@ test("it does not look for the cluster that it shares secrets with", async () =>
 });
 
 test("stopped after any line of its journal, the next one goes on", async () => {
-  for (const written of [1, 4, 7, 9, 11, 14, 17, 20]) {
+  const all = Array.from({ length: 24 }, (_none, at) => at);
+  for (const written of process.env["GPVE_TALOS_KILLS"] === "all" ? all : [1, 4, 7, 9, 11, 14, 17, 20]) {
     await drill({}, written).catch((err: unknown) => expect(String(err)).toContain("killed"));
     expect(await drill()).toMatchObject({ knownNodes: ["prod-cp-1"] });
     expect(world.platform.guests.has(2999)).toBe(false);
