@@ -58,12 +58,14 @@ export function causeLines(err: unknown): readonly string[] {
 }
 
 function reason(err: unknown): string {
-  const message = messageOf(err).trim();
+  const message = messageOf(err).trim().replaceAll("\n", "; ");
   if (!isAppError(err) || err.errors === undefined) return message;
   // PVE joins what is wrong with one parameter by a backslash and an n.
-  const details = Object.entries(err.errors).map(
-    ([name, text]) => `${name}: ${text.trim().replaceAll(String.raw`\n`, "; ")}`,
-  );
+  const details = Object.entries(err.errors)
+    .map(([name, text]) => [name, text.trim().replaceAll(String.raw`\n`, "; ")] as const)
+    // Said once is enough.
+    .filter(([name, text]) => !message.includes(`${name} ${text}`))
+    .map(([name, text]) => `${name}: ${text}`);
   return details.length === 0 ? message : `${message.replace(/[.:]$/, "")} (${details.join("; ")})`;
 }
 

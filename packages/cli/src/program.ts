@@ -42,6 +42,7 @@ export const nouns: Readonly<Record<string, string>> = {
   simulate: "failures played through in virtual time",
   talos: "Talos Kubernetes clusters from one file",
   "talos addons": "what is installed into a Talos cluster",
+  "talos etcd": "snapshots of a Talos cluster's etcd: take, verify, restore, drill, schedule",
   "talos secrets": "a Talos cluster's secrets bundle",
   task: "running and finished work",
   token: "API tokens",

@@ -159,6 +159,7 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
   [{ "providers.0.tokenRef": { env: "A", file: "b" } }, "providers.0.tokenRef must NOT have more than 1"],
   [{ providers: [] }, "providers must NOT have fewer than 1"],
   [{ "image.factory": "here" }, "image.factory must be a URL"],
+  [{ "versions.talos": 1.13 }, "versions.talos must be text, a version like v1.13.9; not 1.13"],
 ])("%j is refused", (values, message) => {
   expect(refused(values)).toContain(message);
 });

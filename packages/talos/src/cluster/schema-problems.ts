@@ -76,6 +76,11 @@ function toProblem(error: ErrorObject): Problem {
       const unit = /^in \w+$/.test(schema?.description ?? "")
         ? ` ${schema?.description} and without a unit`
         : "";
+      // 1.13 is a number in YAML, and 1.10 would be 1.1.
+      if (params["type"] === "string" && schema?.description !== undefined) {
+        const message = `must be text, ${schema.description}; not ${shown(error.data)}`;
+        return { id: wrong, path, message };
+      }
       const id = unit !== "" && /^\d+ *[A-Za-z]+$/.test(String(error.data)) ? "unit-in-number" : wrong;
       return {
         id,
@@ -92,4 +97,8 @@ function toProblem(error: ErrorObject): Problem {
     default:
       return { id: wrong, path, message: error.message ?? "is wrong" };
   }
+}
+
+function shown(value: unknown): string {
+  return typeof value === "object" && value !== null ? "a list or map" : String(value);
 }

@@ -27,7 +27,7 @@ test("text that would read as something else is quoted", () => {
 
 test.each([
   ["controlPlane.count=2", "controlPlane.count is 2: an even number"],
-  ["pools.other.count=2", 'pools has no "other"'],
+  ["pools.other.count=2", 'pools has no "other": there is worker'],
   ["pools.worker.cont=2", "did you mean count?"],
   ["controlPlane.count", "write KEY=VALUE"],
   ["network.dns=[", "the value of network.dns is no YAML"],

@@ -62,9 +62,18 @@ function pathOf(document: Document, key: string): readonly (string | number)[] {
     const at = document.getIn(path, true);
     if (isSeq(at) && !/^\d+$/.test(part)) {
       const named = at.items.findIndex((item) => isMap(item) && item.get("name") === part);
-      if (named < 0) throw new AppError("object.not_found", `${path.join(".")} has no "${part}"`);
+      if (named < 0) throw unknownName(path.join("."), part, namesIn(at.items));
       path.push(named);
     } else path.push(/^\d+$/.test(part) ? Number(part) : part);
   }
   return path;
+}
+
+function namesIn(items: readonly unknown[]): readonly string[] {
+  return items.flatMap((item) => (isMap(item) ? [String(item.get("name"))] : []));
+}
+
+function unknownName(list: string, name: string, known: readonly string[]): AppError {
+  const there = known.length === 0 ? "it is empty" : `there is ${known.join(", ")}`;
+  return new AppError("object.not_found", `${list} has no "${name}": ${there}`);
 }

@@ -198,7 +198,7 @@ function whyNot(err: unknown, { name, endpoint }: Cluster["providers"][number]):
     return error(
       "platform-untrusted",
       name,
-      typeof print === "string" ? `${evidence}; it is ${print}` : evidence,
+      typeof print === "string" && !evidence.includes(print) ? `${evidence}; it is ${print}` : evidence,
     );
   }
   if (err.kind === "unauthenticated") return error("credentials-wrong", name, evidence);
