@@ -11,7 +11,9 @@ export interface InitAnswers {
   readonly endpoint: string | undefined;
   readonly fingerprint: string | undefined;
   readonly nodes: readonly string[];
+  /** Of disks. */
   readonly storage: string;
+  readonly imageStorage: string;
   readonly network: string;
   /** undefined: the first address of the network. */
   readonly gateway: string | undefined;
@@ -56,7 +58,7 @@ providers:
     type: ${answers.provider}
 ${providerAccess(answers)}    nodes: [${answers.nodes.join(", ")}]
     # Where the image, the disks, the EFI variables and the cloud-init drives lie.
-    storage: { image: ${answers.storage}, vm: ${answers.storage}, efi: ${answers.storage}, cloudinit: ${answers.storage} }
+    storage: { image: ${answers.imageStorage}, vm: ${answers.storage}, efi: ${answers.storage}, cloudinit: ${answers.storage} }
 
 placement:
   # required: never two control planes on one node

@@ -30,7 +30,11 @@ export const talosInit: CommandSpec = {
     { flags: "--endpoint <url>", about: "the platform's API (https://127.0.0.1:8006)" },
     { flags: "--fingerprint <sha256>", about: "the API's certificate, when no authority has signed it" },
     { flags: "--nodes <list>", about: "the platform's nodes, separated by commas" },
-    { flags: "--storage <name>", about: "storage for image and disks (local)" },
+    { flags: "--storage <name>", about: "storage for disks (local-lvm on Proxmox VE, local on gpve)" },
+    {
+      flags: "--image-storage <name>",
+      about: "storage for the image (local on Proxmox VE, else that of disks)",
+    },
     { flags: "--network <cidr>", about: "the machines' network (192.168.1.0/24)" },
     { flags: "--gateway <address>", about: "its gateway (the first address)" },
     { flags: "--vip <address>", about: "address of the Kubernetes API, or none" },
@@ -106,14 +110,18 @@ async function ask(cli: Cli, input: Input): Promise<Omit<InitAnswers, "secretsFi
     wantsVip ? "auto" : "none",
   );
   const isQm = endpoint === undefined || endpoint === "qm";
+  const type = isQm ? "qm" : (provider ?? (isLocal(endpoint) ? "gpve" : "pve-api"));
+  // As Proxmox VE's installer leaves it: disks in a thin pool, files in a folder.
+  const storage = input.text("storage") ?? (type === "gpve" ? "local" : "local-lvm");
   return {
     preset,
     name,
-    provider: isQm ? "qm" : (provider ?? (isLocal(endpoint) ? "gpve" : "pve-api")),
+    provider: type,
     endpoint: isQm ? undefined : endpoint,
     fingerprint: input.text("fingerprint"),
     nodes: nodes.split(",").map((node) => node.trim()),
-    storage: input.text("storage") ?? "local",
+    storage,
+    imageStorage: input.text("imageStorage") ?? (type === "gpve" ? storage : "local"),
     network,
     gateway: input.text("gateway"),
     vip: vip === "auto" ? undefined : vip,
