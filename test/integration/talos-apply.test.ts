@@ -22,6 +22,13 @@ const isLong = process.env["GPVE_TALOS_VMS"] !== undefined;
 /** The same number kills at the same lines. */
 const seed = Number(process.env["GPVE_TALOS_SEED"] ?? randomInt(1_000_000));
 
+const ways = ["gpve", "pve-api", "qm"] as const;
+
+/** Without its VMID and MAC. */
+function withoutIdentity(text: string, vmid: number): string {
+  return text.replaceAll(String(vmid), "VMID").replace(/(?:[0-9a-f]{2}:){5}[0-9a-f]{2}/gi, "MAC");
+}
+
 const sizes = [
   { name: "one node", planes: 1, workers: 1, kills: 2, start: () => oneNode("tbr884", "10.77.84") },
   { name: "three nodes", planes: 3, workers: 2, kills: 8, start: () => threeNodes() },
@@ -36,6 +43,23 @@ describe
     let lab: TalosLab;
     let operator: TalosOperator;
     const gpvectl = (...args: readonly string[]) => operator.gpvectl(...args);
+
+    /** Without what makes it that machine. */
+    const configOf = async (name: string): Promise<unknown> => {
+      const guests = (await ground.api("GET", "/cluster/resources", { type: "vm" })).data as {
+        name: string;
+        node: string;
+        vmid: number;
+      }[];
+      const { node, vmid } = guests.find((guest) => guest.name === name) ?? {};
+      const { data } = await ground.api("GET", `/nodes/${node}/qemu/${vmid}/config`);
+      const own = ["name", "digest", "meta", "vmgenid", "smbios1", "ipconfig0", "description"];
+      return Object.fromEntries(
+        Object.entries(data as Record<string, unknown>)
+          .filter(([key]) => !own.includes(key))
+          .map(([key, value]) => [key, withoutIdentity(String(value), vmid ?? 0)]),
+      );
+    };
 
     beforeAll(async () => {
       ground = await start();
@@ -59,6 +83,20 @@ describe
       expect(stdout).toContain("+ begin etcd on lab-cp-1");
       expect(stdout).toMatch(/\+ clone lab-cp-1 from lab-tpl-cp-v1-13-\d+-\w+ \(linked\): VMID 2000/);
     });
+
+    test("by REST of gpve, by REST of Proxmox VE and by commands of the node the plan is the same", async () => {
+      const plans = new Map<string, unknown>();
+      for (const type of ways) {
+        await operator.reach(type);
+        const { stdout, code } = await gpvectl("plan", "-o", "json");
+        expect(code, stdout).toBe(0);
+        plans.set(type, JSON.parse(stdout));
+      }
+      expect((plans.get("gpve") as { steps: unknown[] }).steps.length).toBeGreaterThan(10);
+      expect(plans.get("pve-api")).toEqual(plans.get("gpve"));
+      expect(plans.get("qm")).toEqual(plans.get("gpve"));
+      await operator.reach("gpve");
+    }, 120_000);
 
     test("apply is killed again and again, and the next one goes on to the end", async () => {
       const random = new Random(seed);
@@ -107,12 +145,17 @@ describe
       expect(nodes).toHaveLength(planes + workers);
     });
 
-    test("it grows by a worker, and nothing is left to do", async () => {
+    test("it grows by a worker, by the commands of the node, and nothing is left to do for any way", async () => {
+      await operator.reach("qm");
       const { stdout, code } = await gpvectl("scale", `worker=${workers + 1}`, "--yes");
       expect(code, stdout).toBe(0);
       expect(stdout).toContain(`✓ nodes are ready (${planes + workers + 1} of ${planes + workers + 1})`);
       expect(JSON.parse((await gpvectl("status", "-o", "json")).stdout)).toMatchObject({ isHealthy: true });
-      expect((await gpvectl("plan")).stdout).toContain("Nothing to do.");
+      for (const type of ["pve-api", "gpve"] as const) {
+        await operator.reach(type);
+        expect((await gpvectl("plan")).stdout, type).toContain("Nothing to do.");
+      }
+      expect(await configOf(`lab-worker-${workers + 1}`)).toEqual(await configOf("lab-worker-1"));
     }, 600_000);
 
     test("Talos is upgraded, a single control plane only with leave to be away", async () => {

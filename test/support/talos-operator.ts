@@ -21,9 +21,13 @@ export interface WantedCluster {
   readonly kubernetes?: string;
 }
 
+export type ProviderType = "gpve" | "pve-api" | "qm";
+
 export class TalosOperator {
   readonly folder = mkdtempSync(join(tmpdir(), "gpve-talos-"));
   readonly #ground: TalosGround;
+  readonly #commands = join(this.folder, "commands");
+  #isOnNode = false;
 
   constructor(ground: TalosGround) {
     this.#ground = ground;
@@ -86,6 +90,20 @@ export class TalosOperator {
     writeFileSync(file, text);
   }
 
+  /** Changes it to another way to the same platform, and nothing else. */
+  async reach(type: ProviderType): Promise<void> {
+    const file = join(this.folder, "cluster.yaml");
+    const tree = parse(readFileSync(file, "utf8")) as { providers: Record<string, unknown>[] };
+    const [{ endpoint: _, tokenRef: __, tls: ___, ...same } = {}] = tree.providers;
+    const { url, fingerprint } = this.#ground.credentials;
+    const access =
+      type === "qm" ? {} : { endpoint: url, tokenRef: { env: "GPVE_TOKEN" }, tls: { fingerprint } };
+    writeFileSync(file, stringify({ ...tree, providers: [{ ...same, type, ...access }] }));
+    this.#isOnNode = type === "qm";
+    if (this.#isOnNode && !existsSync(this.#commands))
+      await exec(nodeBinary, [...nodeOptions, mainFile, "pve-commands", "install", this.#commands]);
+  }
+
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -95,6 +113,11 @@ export class TalosOperator {
   }
 
   #env(): Readonly<Record<string, string>> {
-    return { ...MINIMAL_ENV, HOME: this.folder, GPVE_TOKEN: this.#ground.credentials.token };
+    const { data, credentials } = this.#ground;
+    const env = { ...MINIMAL_ENV, HOME: this.folder };
+    // On a node nobody needs a token.
+    return this.#isOnNode
+      ? { ...env, GPVE_DATA: data, PATH: `${this.#commands}:${MINIMAL_ENV["PATH"]}` }
+      : { ...env, GPVE_TOKEN: credentials.token };
   }
 }

@@ -5,7 +5,7 @@ import { GpveClient } from "@gpve/client/client.ts";
 import type { NodeTransportOptions } from "@gpve/client/node-transport.ts";
 import type { ClientClock, Transport } from "@gpve/client/transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { exec } from "@gpve/kit/exec.ts";
+import { exec, MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { KeyPlaces } from "../secrets/age-keys.ts";
 import { readReference, type SecretReference } from "../secrets/secret-reference.ts";
@@ -24,7 +24,10 @@ export interface DriverDeps {
 
 export async function openDriver(provider: Cluster["providers"][number], deps: DriverDeps): Promise<Driver> {
   const { name, type, endpoint, tokenRef, tls } = provider;
-  if (type === "qm") return new PveDriver(name, new PveshCalls(exec, deps.keys.env["GPVE_DATA"]));
+  if (type === "qm") {
+    const { GPVE_DATA: dataDir, PATH: path } = deps.keys.env;
+    return new PveDriver(name, new PveshCalls(alsoIn(path), dataDir));
+  }
   if (tls.insecure) {
     throw new AppError(
       "feature.unsupported",
@@ -42,6 +45,15 @@ export async function openDriver(provider: Cluster["providers"][number], deps: D
   });
   const client = new GpveClient({ transport, credentials: { kind: "token", token }, clock: deps.clock });
   return new PveDriver(name, new RestCalls(client));
+}
+
+/** Commands of gpve may lie where the caller says; the system's own come first. */
+function alsoIn(path: string | undefined): Exec {
+  return (program, args, options) => {
+    const env = options?.env ?? MINIMAL_ENV;
+    const places = [env["PATH"], path].filter((each) => each !== undefined && each !== "");
+    return exec(program, args, { ...options, env: { ...env, PATH: places.join(":") } });
+  };
 }
 
 function caText(file: string, folder: string): string {
