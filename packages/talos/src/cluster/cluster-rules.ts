@@ -179,6 +179,13 @@ const vmidRanges: Rule = ({ vmids }) => {
   });
 };
 
+const storagePools: Rule = ({ pools }) =>
+  pools.flatMap(({ name, role, machine }, index) =>
+    role === "storage" && machine.extraDisks.length === 0
+      ? [problem("storage-pool-diskless", `${name} has no disk to store on`, "pools", index, "machine")]
+      : [],
+  );
+
 const names: Rule = ({ metadata, controlPlane, pools, providers, nodes }) => {
   const twice = (list: readonly { readonly name: string }[], key: string): readonly Problem[] =>
     list.flatMap(({ name }, index) =>
@@ -281,6 +288,7 @@ const rules: readonly Rule[] = [
   networks,
   vmidRanges,
   names,
+  storagePools,
   providerAccess,
   oneVip,
   snapshots,

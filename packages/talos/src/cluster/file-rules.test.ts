@@ -24,6 +24,7 @@ test.each<[string, Readonly<Record<string, unknown>>]>([
   ["networks-overlap", { network: { ...network, podCIDRs: ["10.0.0.0/16"] } }],
   ["vmid-ranges", { vmids: { worker: "2500-3500" } }],
   ["names-clash", { pools: [{ name: "cp" }] }],
+  ["storage-pool-diskless", { pools: [{ name: "store", role: "storage" }] }],
   ["node-unknown", { nodes: { "prod-cp-9": {} } }],
   ["host-unknown", { nodes: { "prod-cp-1": { host: "pve9" } } }],
   ["spread-impossible", { placement: { spread: "required" }, providers: [qm("pve", ["pve1"])] }],

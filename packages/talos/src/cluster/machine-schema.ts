@@ -47,6 +47,11 @@ export const controlPlane = defaultSection(
 export const pool = section(
   {
     name: label(),
+    role: Type.Enum(["worker", "storage"], {
+      default: "worker",
+      description:
+        "storage: labelled gpve.io/role=storage, with disks of its own and the tools of NFS, iSCSI and Ceph clients",
+    }),
     count: count(0, 5000, 1),
     machine: machine(4, 8192, 80),
     labels: stringMap(),

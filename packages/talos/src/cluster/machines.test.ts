@@ -90,6 +90,30 @@ test("overrides of a machine win, the rest stays its pool's", () => {
   });
 });
 
+test("a storage pool is found by its label, and its image has the tools of clients", () => {
+  const pool = {
+    name: "store",
+    role: "storage",
+    labels: { tier: "slow" },
+    extensions: ["siderolabs/nfs-utils", "siderolabs/zfs"],
+    machine: { extraDisks: [{ gib: 200, storage: "local-lvm" }] },
+  };
+  const machines = machinesOf(testCluster({ pools: [{ name: "worker", count: 1 }, pool] }));
+  expect(machines.at(-1)).toMatchObject({
+    name: "prod-store-1",
+    role: "worker",
+    labels: { "gpve.io/role": "storage", tier: "slow" },
+    extensions: [
+      "siderolabs/iscsi-tools",
+      "siderolabs/nfs-utils",
+      "siderolabs/util-linux-tools",
+      "siderolabs/zfs",
+    ],
+    size: { extraDisks: [{ gib: 200, storage: "local-lvm" }] },
+  });
+  expect(machines.at(-2)).toMatchObject({ labels: {}, extensions: [] });
+});
+
 test("what an earlier run decided stays when the file changes around it", () => {
   const pinned = Object.fromEntries(
     machinesOf(testCluster()).map(({ name, provider, host, vmid, addresses }) => [

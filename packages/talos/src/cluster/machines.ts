@@ -9,6 +9,12 @@ import type { Cluster } from "./cluster.ts";
 
 type Member = Pick<Machine, "name" | "role" | "pool" | "number" | "size">;
 
+/** Found by its label; the client of Ceph is part of Talos' kernel, its tools and those of NFS and iSCSI are not. */
+const STORAGE_POOL = {
+  labels: { "gpve.io/role": "storage" },
+  extensions: ["siderolabs/iscsi-tools", "siderolabs/nfs-utils", "siderolabs/util-linux-tools"],
+};
+
 /** Refuses (config.invalid) when there is no address or VMID left to give. */
 export function machinesOf(
   cluster: Cluster,
@@ -21,6 +27,7 @@ export function machinesOf(
   return members.map((member) => {
     const own = cluster.nodes[member.name];
     const group = cluster.pools.find(({ name }) => name === member.pool);
+    const ofRole = group?.role === "storage" ? STORAGE_POOL : undefined;
     const place = places.get(member.name);
     return {
       ...member,
@@ -31,11 +38,11 @@ export function machinesOf(
       addresses: addresses.get(member.name) ?? [],
       mac: (own?.mac ?? machineMac(cluster.metadata.name, member.name, 0)).toUpperCase(),
       uuid: machineUuid(cluster.metadata.name, member.name),
-      labels: group?.labels ?? {},
+      labels: { ...ofRole?.labels, ...group?.labels },
       taints: group?.taints ?? {},
       tags: [...new Set([`talos-${cluster.metadata.name}`, ...cluster.tags, ...(group?.tags ?? [])])],
       arch: group?.arch ?? cluster.image.arch,
-      extensions: group?.extensions ?? [],
+      extensions: [...new Set([...(ofRole?.extensions ?? []), ...(group?.extensions ?? [])])],
       patchFiles: [...(group ?? cluster.controlPlane).patches, ...(own?.patches ?? [])].map(
         ({ file }) => file,
       ),

@@ -162,6 +162,14 @@ export const fileFindings = {
     cause: "Two pools or providers have one name, or a pool is called cp as the control planes are.",
     fix: "Rename one of them.",
   },
+  "storage-pool-diskless": {
+    area: "file",
+    title: "A storage pool has no disks",
+    evidence: "the pool and its line",
+    cause:
+      "Machines of role storage keep their data on disks beside the system's, which an upgrade or a reset leaves alone.",
+    fix: "Give the pool machine.extraDisks: [{ gib: 200, storage: local-lvm }], or leave the role out.",
+  },
   "node-unknown": {
     area: "file",
     title: "nodes names a machine that the cluster does not have",
