@@ -123,6 +123,9 @@ export class LocalWork {
     // One that is being moved is the target's before its end was asked for.
     const wrong = this.#underWay.has(sid) ? undefined : this.#here(sid);
     if (wrong !== undefined) return wrong;
+    // Only one that is off is sent elsewhere for its start: nobody asked to stop one that runs.
+    const underWay = this.#underWay.has(sid);
+    if (kind === "request_start_balance" && !underWay && this.#env.guests.isRunning(sid)) return "ignored";
     const verb = kind === "migrate" ? "migrate" : "relocate";
     const { guests, log } = this.#env;
     if (!this.#underWay.has(sid)) {

@@ -65,7 +65,7 @@ export type LocalMode = "active" | "maintenance" | "restart" | "shutdown";
 export type LocalState = "wait_for_agent_lock" | "active" | "lost_agent_lock" | "maintenance";
 export type CoordinatorState = "wait_for_quorum" | "master" | "slave" | "lost_manager_lock";
 
-export type ExitCode = "success" | "error" | "tryAgain" | "wrongNode";
+export type ExitCode = "success" | "error" | "tryAgain" | "wrongNode" | "ignored";
 
 /** What a local manager reports: the result of each order by its uid. */
 export interface LocalStatus {

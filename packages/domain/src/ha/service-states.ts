@@ -123,6 +123,11 @@ function moving(context: StepContext, sid: string, service: ServiceStatus, confi
     context.env.log("error", `service '${sid}' - migration failed: service registered on wrong node!`);
     return context.change(sid, "error");
   }
+  if (exit === "ignored") {
+    const why = "service already running";
+    context.env.log("info", `service '${sid}' - rebalance-on-start request ignored - ${why}`);
+    return context.change(sid, afterMove(config), { node: service.node });
+  }
   context.env.log("error", `service '${sid}' - migration failed (exit code 1)`);
   context.change(sid, afterMove(config), { node: service.node });
 }

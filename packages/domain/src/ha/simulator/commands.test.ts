@@ -100,3 +100,21 @@ test("a service without failback stays where a maintenance sent it", () => {
   const world = play({ services: { "vm:101": { node: "node3", failback: false } }, script });
   expect(where(world)["vm:101"]).toMatch(/^started node[12] node[12]$/);
 });
+
+test("a guest that runs when it comes under HA is not stopped to start it on a better node", () => {
+  const loads = { "vm:101": { cpu: 4, memory: 8 }, "vm:102": { cpu: 1, memory: 1 } };
+  const settings = { scheduler: "static" as const, rebalanceOnStart: true };
+  const script = [["service vm:102 add node1 started 1"]];
+  const world = play({ services: { "vm:101": { node: "node1" } }, loads, settings, script });
+  expect(said(world, "'vm:102' - rebalance-on-start request ignored - service already running")).toBe(true);
+  expect(said(world, "stopping service vm:102")).toBe(false);
+  expect(where(world)["vm:102"]).toBe("started node1 node1");
+});
+
+test("a guest that fails on one node only runs on the next, and comes to no harm elsewhere", () => {
+  const failsThere = play({ services: { "fa:190001": { node: "node1" } }, script: [] });
+  expect(where(failsThere)["fa:190001"]).toMatch(/^started node[23] node[23]$/);
+  const elsewhere = play({ services: { "fa:190001": { node: "node2" } }, script: [] });
+  expect(where(elsewhere)["fa:190001"]).toBe("started node2 node2");
+  expect(said(elsewhere, "unable to start")).toBe(false);
+});

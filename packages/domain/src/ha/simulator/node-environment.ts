@@ -60,7 +60,7 @@ function guestActions(world: World, faults: FailingGuests, node: string): GuestA
     isHere: (sid) => world.services.get(sid)?.node === node,
     isRunning: (sid) => world.runsOn(sid) === node,
     start: (sid) => {
-      if (world.guestLocks.has(sid) || faults.startFails(sid)) return false;
+      if (world.guestLocks.has(sid) || faults.startFails(sid, node)) return false;
       world.started(sid, node);
       return true;
     },
@@ -69,7 +69,7 @@ function guestActions(world: World, faults: FailingGuests, node: string): GuestA
       world.stopped(sid);
       return true;
     },
-    canMove: (sid, target) => world.connected(target) && !faults.moveFails(sid),
+    canMove: (sid, target) => world.connected(target) && !faults.moveFails(sid, node),
     move: (sid, target) => {
       world.stopped(sid);
       world.moveConfig(sid, target);
