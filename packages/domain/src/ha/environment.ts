@@ -40,7 +40,7 @@ export interface HaEnvironment {
   readonly hasCommands: () => boolean;
   /** Gives the configuration of a service of a fenced node to another. */
   readonly takeOver: (sid: string, from: string, to: string) => void;
-  /** Takes away a lock that an operation of the lost node left on the guest; its name if there was one. */
+  /** Takes away a lock that work of the lost node left on the guest (`isLeftover`); its name if there was one. */
   readonly clearGuestLock: (sid: string) => string | undefined;
   /** Whether a node has what the service needs; absent = every node has. Asked before a recovery. */
   readonly hasRoom?: (sid: string, node: string) => boolean;

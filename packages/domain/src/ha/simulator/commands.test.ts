@@ -118,3 +118,15 @@ test("a guest that fails on one node only runs on the next, and comes to no harm
   expect(where(elsewhere)["fa:190001"]).toBe("started node2 node2");
   expect(said(elsewhere, "unable to start")).toBe(false);
 });
+
+test("a lock that says that a guest is not whole outlives its node; one of work that ended with it does not", () => {
+  const services = { "vm:101": { node: "node3" }, "vm:102": { node: "node3" } };
+  const script = [["service vm:101 lock create", "service vm:102 lock snapshot"], ["power node3 off"]];
+  const world = play({ services, script });
+  expect(said(world, "removed leftover lock 'snapshot' from recovered service 'vm:102'")).toBe(true);
+  expect(world.runsOn("vm:102")).toBeDefined();
+  expect(world.runsOn("vm:101")).toBeUndefined();
+  expect(where(world)["vm:101"]).toMatch(/^error /);
+  const unlocked = play({ services, script: [...script, ["service vm:101 unlock backup"], ["delay 100"]] });
+  expect(unlocked.guestLocks.get("vm:101")).toBe("create");
+});

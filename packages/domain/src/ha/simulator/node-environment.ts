@@ -1,6 +1,7 @@
 // The environment of one simulated node: what it can see and do of the simulated cluster.
 import type { GuestActions, HaEnvironment } from "../environment.ts";
 import type { Load } from "../model.ts";
+import { isLeftover } from "../leftover-lock.ts";
 import type { FailingGuests } from "./failing-guest.ts";
 import type { World } from "./world.ts";
 
@@ -48,6 +49,7 @@ export function nodeEnvironment(
     takeOver: (sid, _from, to) => world.moveConfig(sid, to),
     clearGuestLock: (sid) => {
       const lock = world.guestLocks.get(sid);
+      if (!isLeftover(lock)) return undefined;
       world.guestLocks.delete(sid);
       return lock;
     },

@@ -39,7 +39,7 @@ export function executeServiceCommand(world: World, command: string): void {
       world.guestLocks.set(sid, rest[0] ?? "backup");
       return;
     case "unlock":
-      world.guestLocks.delete(sid);
+      if (rest[0] === undefined || rest[0] === world.guestLocks.get(sid)) world.guestLocks.delete(sid);
       return;
     case "manual-migrate": {
       const ran = world.runsOn(sid) !== undefined;

@@ -151,6 +151,8 @@ export class Simulation {
     if (hardware === undefined || hardware.power) return;
     hardware.power = true;
     hardware.network = true;
+    hardware.storeFails = false;
+    hardware.storeStale = false;
     this.#processes.set(node, {
       crm: this.#newCrm(node),
       lrm: this.#newLrm(node),

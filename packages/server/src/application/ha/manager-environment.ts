@@ -2,6 +2,7 @@
 import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { currentSection, guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
+import { isLeftover } from "@gpve/domain/ha/leftover-lock.ts";
 import {
   commandCollection,
   groupCollection,
@@ -153,7 +154,8 @@ export class ManagerEnvironment {
       },
       clearGuestLock: (sid) => {
         const lock = this.#guest(sid)?.summary.lock;
-        if (lock !== undefined) this.#changes.unlocked.add(vmidOf(sid));
+        if (!isLeftover(lock)) return undefined;
+        this.#changes.unlocked.add(vmidOf(sid));
         return lock;
       },
       hasRoom: (sid, name) => this.#whyNoRoom(sid, name) === undefined,
