@@ -30,10 +30,11 @@ export function composeClusterMoves(parts: ClusterMoveParts): {
 } {
   const { folder, engine, stores } = parts;
   const luggage = new FileClusterLuggage({ folder, closed: (name, signal) => stores.closed(name, signal) });
-  const { arrive, letGo, join, others } = clusterMoveOperations({ ...parts, luggage });
+  const { arrive, letGo, join, workerLeave, others } = clusterMoveOperations({ ...parts, luggage });
   engine.register(arrive);
   engine.register(letGo);
   engine.register(join);
+  engine.register(workerLeave);
   for (const operation of others) engine.register(operation);
   return { routes: clusterMoveRoutes(parts), arrivals: luggage };
 }

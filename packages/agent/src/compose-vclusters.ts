@@ -270,7 +270,12 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   };
   const noteLeft = (cluster: KeptCluster): void => forwards.note(cluster);
   const moving = { folder, host, phases, vnodes, stores, engine, noteLeft, authorities, ...parts.moves };
-  const moves = composeClusterMoves({ ...moving, awake: asked.awake, ensureComponent: components.ensure });
+  const moves = composeClusterMoves({
+    ...moving,
+    workers,
+    awake: asked.awake,
+    ensureComponent: components.ensure,
+  });
   const standbys = composeStandbys({
     ...moving,
     clock,

@@ -44,6 +44,7 @@ import { ClusterUpgrades } from "./application/vcluster/cluster-upgrades.ts";
 import { ClusterSaves } from "./application/vcluster/cluster-saves.ts";
 import { PodMapping } from "./application/vcluster/pod-mapping.ts";
 import { VirtualClusters } from "./application/vcluster/virtual-clusters.ts";
+import { WorkerMoves } from "./application/vcluster/worker-moves.ts";
 import { guestReported } from "./application/node/guest-reported.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import type { Membership } from "./application/node/membership.ts";
@@ -76,6 +77,7 @@ export interface V1Parts {
   readonly failover: V1Deps["failover"];
   readonly vclusterSaves: ClusterSaves;
   readonly vclusterMoves: ClusterMoves;
+  readonly vclusterWorkerMoves: WorkerMoves;
   readonly scheduler: SchedulerFace;
   readonly ageSeconds?: () => number | undefined;
   readonly storeMembers?: StoreMembersPort | undefined;
@@ -116,6 +118,7 @@ export function composeKinds(
   readonly vclusterSaves: ClusterSaves;
   readonly seals: SealedItems;
   readonly vclusterMoves: ClusterMoves;
+  readonly vclusterWorkerMoves: WorkerMoves;
   readonly register: (engine: OperationEngine) => void;
 } {
   const calls = plainlyRefused(parts.calls, parts.records);
@@ -145,6 +148,12 @@ export function composeKinds(
     calls,
     vclusters,
     taskEnd: ended,
+  });
+  const vclusterWorkerMoves = new WorkerMoves({
+    ...parts,
+    calls,
+    vclusters,
+    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
   });
   const adapters = createKindAdapters({
     board: parts.board,
@@ -189,10 +198,12 @@ export function composeKinds(
     vclusterSaves,
     seals,
     vclusterMoves,
+    vclusterWorkerMoves,
     register: (engine) => {
       engine.register(apply);
       engine.register(vclusterMoves.operation());
       engine.register(vclusterUpgrades.operation());
+      engine.register(vclusterWorkerMoves.operation());
       engine.register(resetStateOperation);
     },
   };
@@ -263,6 +274,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     failover: parts.failover,
     vclusterSaves: parts.vclusterSaves,
     vclusterMoves: parts.vclusterMoves,
+    vclusterWorkerMoves: parts.vclusterWorkerMoves,
     vclusterEvents: (key) => eventsOfCluster(parts.records, key),
     backupVm: (vm, request, ctx, requestId) => work.backUp(vm, request, ctx, requestId),
     failedVms: new FailedVms({

@@ -309,6 +309,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         failover: replication.failover,
         vclusterSaves: kinds.vclusterSaves,
         vclusterMoves: kinds.vclusterMoves,
+        vclusterWorkerMoves: kinds.vclusterWorkerMoves,
         storeMembers: settings.storeMembers,
         shutdown: stop.signal,
       });

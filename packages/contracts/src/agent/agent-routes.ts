@@ -227,6 +227,11 @@ export const agentRoutes = {
     moves.VclusterLetGoRequest,
     message.UpidAnswer,
   ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/worker-leave": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterWorkerLeaveRequest,
+    message.UpidAnswer,
+  ),
   "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay": route(
     check(perm("/pool/{tenant}", "VC.Config")),
     moves.VclusterOverlayRequest,

@@ -81,9 +81,20 @@ export const VclusterLetGoRequest = request({
   overlay: Type.Optional(OverlaySchema),
   requestId,
 });
+/** What it is on this node from now on; without: all of it is here. */
 export const VclusterOverlayRequest = request({
   vcluster,
   tenant,
-  overlay: OverlaySchema,
+  overlay: Type.Optional(OverlaySchema),
+  /** And what is missing of its workers here is made. */
+  bring: Type.Optional(Type.Boolean()),
+  requestId,
+});
+
+/** A worker of this node is to be another's: it is drained and goes. */
+export const VclusterWorkerLeaveRequest = request({
+  vcluster,
+  tenant,
+  worker: Type.String({ minLength: 1, maxLength: 63 }),
   requestId,
 });

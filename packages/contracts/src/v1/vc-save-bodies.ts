@@ -52,7 +52,19 @@ export const VcUpgradeRequestSchema = Type.Object(
 export type VcUpgradeRequest = Static<typeof VcUpgradeRequestSchema>;
 
 export const VcMigrateRequestSchema = Type.Object(
-  { target: Type.String({ minLength: 1, description: "The node that shall have its control plane." }) },
+  {
+    target: Type.String({
+      minLength: 1,
+      description: "The node that shall have its control plane, or the worker that is named.",
+    }),
+    worker: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 63,
+        description: "This worker moves, drained, and the control plane stays.",
+      }),
+    ),
+  },
   closed,
 );
 export type VcMigrateRequest = Static<typeof VcMigrateRequestSchema>;

@@ -66,7 +66,7 @@ export const vcSaveRoutes = [
     method: "POST",
     path: "/vclusters/{name}/migrate",
     summary:
-      "Move the control plane of a cluster to another node, with its store and keys, as an operation; its workers stay where they are, and what fails leaves it where it was",
+      "Move the control plane of a cluster to another node, with its store and keys, as an operation; its workers stay where they are, and what fails leaves it where it was. With `worker`, move that one instead: it is drained, and begins there with its name and without volumes",
     permission: privilege(tenant, "VC.Config"),
     on,
     audit: "write",

@@ -20,6 +20,14 @@ export const SYSTEM_WORK = {
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/let-go",
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay",
   ],
+  "vcluster-worker-move": [
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/place",
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority",
+    "POST /gpve/nodes/{node}/vclusters",
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/worker-leave",
+    "DELETE /gpve/nodes/{node}/vclusters/{vcluster}",
+  ],
   // Node after node, likewise; and back, where one of them cannot.
   "vcluster-upgrade": ["POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade"],
   // A node is lost, and another gets the replica that it had.

@@ -13,8 +13,11 @@ import {
   overlayPeers,
   overlayVni,
   recoveredSpread,
+  trimmedSpread,
   withMovedWorker,
+  withNode,
   workerNode,
+  workerNodes,
 } from "./overlay.ts";
 
 const nodes = ["a", "b", "c"].map((node, at) => ({ node, address: `192.0.2.${at + 1}` }));
@@ -122,6 +125,15 @@ describe("a control plane that moves", () => {
     expect(isOwnSlot({ ...moved, at: 0 }, 0)).toBe(false);
     expect(movedSpread(moved, nodes[0] ?? d)).toEqual({ ...moved, home: 0 });
     // Back to where it was dealt to.
-    expect(withMovedWorker(moved, 0, nodes[0] ?? d).moved).toEqual([]);
+    const back = withMovedWorker(moved, 0, nodes[0] ?? d);
+    expect(back).toEqual({ nodes: [nodes[0], d], dealt: 1 });
+    expect(trimmedSpread(back).nodes).toEqual([nodes[0]]);
+    expect(trimmedSpread(moved)).toEqual(moved);
+    expect(withNode(moved, d)).toBe(moved);
+    expect([
+      workerNodes({ ...moved, at: 0 }),
+      workerNodes({ ...back, at: 0 }),
+      workerNodes(undefined),
+    ]).toEqual([2, 1, 1]);
   });
 });

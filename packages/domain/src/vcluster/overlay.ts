@@ -97,7 +97,9 @@ type SentOverlay = Omit<ClusterOverlay, "nodes" | "moved"> & {
 
 /** How many nodes have workers of it. */
 export function workerNodes(overlay: ClusterOverlay | undefined): number {
-  return overlay === undefined ? 1 : (overlay.dealt ?? overlay.nodes.length);
+  if (overlay === undefined) return 1;
+  const { nodes, dealt = nodes.length, moved = [] } = overlay;
+  return new Set([...nodes.slice(0, dealt), ...moved].map(({ node }) => node)).size;
 }
 
 /** With its control plane on another node. One that none of its workers is on comes after all others. */
@@ -123,13 +125,26 @@ export function recoveredSpread(spread: ClusterSpread, lost: string, to: Overlay
   return { nodes, home: placeIn({ nodes }, to.node), ...given({ dealt, moved: taken }) };
 }
 
+/** With a node that has nothing of it yet: it comes after all others. */
+export function withNode(spread: ClusterSpread, to: OverlayNode): ClusterSpread {
+  const { nodes, dealt = nodes.length } = spread;
+  return placeIn(spread, to.node) < 0 ? { ...spread, nodes: [...nodes, to], dealt } : spread;
+}
+
+/** Without the last ones, where these have neither workers nor the control plane. */
+export function trimmedSpread(spread: ClusterSpread): ClusterSpread {
+  const { nodes, home = 0, dealt = nodes.length, moved = [] } = spread;
+  const used = moved.map(({ node }) => placeIn(spread, node) + 1);
+  return { ...spread, nodes: nodes.slice(0, Math.max(dealt, home + 1, ...used)) };
+}
+
 /** With a worker on another node; one that has none of it yet comes after all others. */
 export function withMovedWorker(spread: ClusterSpread, slot: number, to: OverlayNode): ClusterSpread {
-  const { nodes, dealt = nodes.length, moved = [] } = spread;
-  const all = placeIn(spread, to.node) < 0 ? [...nodes, to] : nodes;
-  const others = moved.filter((each) => each.slot !== slot);
+  const { nodes, dealt = nodes.length, moved: before = [], ...kept } = withNode(spread, to);
+  const others = before.filter((each) => each.slot !== slot);
   const isDealt = nodes[slot % dealt]?.node === to.node;
-  return { ...spread, nodes: all, dealt, moved: isDealt ? others : [...others, { slot, node: to.node }] };
+  const moved = isDealt ? others : [...others, { slot, node: to.node }];
+  return { ...kept, nodes, dealt, ...(moved.length === 0 ? {} : { moved }) };
 }
 
 export function overlayPeers({ nodes, at }: ClusterOverlay): readonly string[] {

@@ -1,7 +1,12 @@
 // Gives Services of type LoadBalancer their addresses, and has the node send what is for one to a worker that runs.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
-import { addressOf, balance, type BalancedService } from "@gpve/domain/vcluster/vnode/balancers.ts";
+import {
+  addressOf,
+  balance,
+  type BalancedService,
+  withoutGateways,
+} from "@gpve/domain/vcluster/vnode/balancers.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -79,7 +84,7 @@ export class KeepBalancers {
     const { status, body } = await api(cluster, request, this.#stop.signal);
     if (status !== 200) return;
     const { items = [] } = (body ?? {}) as { readonly items?: readonly BalancedService[] };
-    const balanced = balance(items, routes.addresses(network));
+    const balanced = balance(items, withoutGateways(routes.addresses(network), cluster.overlay));
     const addresses = balanced.flatMap(({ address }) => address ?? []).toSorted();
     // First the way, then whoever reads of it.
     const led = `${worker.slot} ${addresses.join(" ")}`;

@@ -88,34 +88,36 @@ export class Workers {
     }
   }
 
-  /** Those beyond what it shall have leave, the last first: cordoned, drained, then gone without a trace. */
-  async #dropExtra(cluster: KeptCluster, ctx: StepContext): Promise<void> {
+  /** Cordoned, drained, then gone without a trace. */
+  async drop(cluster: KeptCluster, vnode: KeptVnode, ctx: StepContext): Promise<void> {
     const { vnodes, api, clock } = this.#deps;
+    const call = (request: Parameters<ClusterApi>[1]) => api(cluster, request, ctx.signal);
+    // Whoever administers the cluster may have it refuse anything; the room of its workers is given back all the same.
+    const tried = async (work: () => Promise<void>): Promise<void> => {
+      await work().catch((err: unknown) => {
+        if (ctx.signal.aborted) throw err;
+        ctx.warn(`${vnode.name} goes although its cluster refuses: ${messageOf(err)}`);
+      });
+    };
+    await tried(() =>
+      drainNode(call, vnode.name, { clock, signal: ctx.signal, log: ctx.log, warn: ctx.warn }),
+    );
+    vnodes.save(cluster.name, { ...vnode, isWanted: false });
+    await vnodes.stop(cluster, vnode);
+    for (const path of [
+      `/api/v1/nodes/${vnode.name}`,
+      `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${vnode.name}`,
+    ])
+      await tried(() => expectStatus(api, cluster, { method: "DELETE", path }, [200, 202, 404], ctx.signal));
+    await vnodes.remove(cluster, vnode);
+    ctx.log(`${vnode.name} is gone`);
+  }
+
+  /** Those beyond what it shall have leave, the last first. */
+  async #dropExtra(cluster: KeptCluster, ctx: StepContext): Promise<void> {
+    const { vnodes } = this.#deps;
     const extra = extraVnodes(cluster.spec, vnodes.list(cluster.name));
-    for (const vnode of extra.toReversed()) {
-      const call = (request: Parameters<ClusterApi>[1]) => api(cluster, request, ctx.signal);
-      // Whoever administers the cluster may have it refuse anything; the room of its workers is given back all the same.
-      const tried = async (work: () => Promise<void>): Promise<void> => {
-        await work().catch((err: unknown) => {
-          if (ctx.signal.aborted) throw err;
-          ctx.warn(`${vnode.name} goes although its cluster refuses: ${messageOf(err)}`);
-        });
-      };
-      await tried(() =>
-        drainNode(call, vnode.name, { clock, signal: ctx.signal, log: ctx.log, warn: ctx.warn }),
-      );
-      vnodes.save(cluster.name, { ...vnode, isWanted: false });
-      await vnodes.stop(cluster, vnode);
-      for (const path of [
-        `/api/v1/nodes/${vnode.name}`,
-        `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${vnode.name}`,
-      ])
-        await tried(() =>
-          expectStatus(api, cluster, { method: "DELETE", path }, [200, 202, 404], ctx.signal),
-        );
-      await vnodes.remove(cluster, vnode);
-      ctx.log(`${vnode.name} is gone`);
-    }
+    for (const vnode of extra.toReversed()) await this.drop(cluster, vnode, ctx);
     if (extra.length > 0) await vnodes.route(cluster);
   }
 

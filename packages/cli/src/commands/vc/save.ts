@@ -141,24 +141,30 @@ export const vcUpgrade: CommandSpec = {
 
 export const vcMigrate: CommandSpec = {
   name: "vc migrate",
-  summary: "move the control plane of a virtual cluster to another node",
+  summary: "move the control plane of a virtual cluster, or a worker, to another node",
   details:
-    "With its store and its keys; its workers stay where they are and its pods run on. Its API does not answer meanwhile, and then at the other node; kubeconfigs of before lead there. Where the other node cannot start it, it goes on where it was.",
+    "The control plane moves with its store and its keys; its workers stay where they are and its pods run on. Its API does not answer meanwhile, and then at the other node; kubeconfigs of before lead there. Where the other node cannot start it, it goes on where it was. With --worker that one moves instead: it is drained here and begins there, with its name and without volumes.",
   arguments: [vcArgument],
-  options: [tenantOption, { flags: "--to <node>", about: "the node that shall have it" }, noWaitOption],
-  examples: ["vc migrate demo --to n2"],
+  options: [
+    tenantOption,
+    { flags: "--to <node>", about: "the node that shall have it" },
+    { flags: "--worker <worker>", about: "move this worker, and not the control plane" },
+    noWaitOption,
+  ],
+  examples: ["vc migrate demo --to n2", "vc migrate demo --worker worker-2 --to n3"],
   doing: (input) => `move virtual cluster ${input.arg("name")}`,
   run: async (cli, input) => {
     const target = input.text("to");
     if (target === undefined) throw new AppError("request.invalid", "say where to: --to NODE");
+    const worker = input.text("worker");
     const { v1 } = await cli.client();
-    const answer = await v1.post(vcPath(input, "/migrate"), { target });
+    const body = { target, ...given({ worker }) };
+    const answer = await v1.post(vcPath(input, "/migrate"), body);
     const name = input.arg("name");
-    await finishWork(
-      cli,
-      input,
-      taskOf(answer),
-      `Virtual cluster ${name} is on node ${target}; kubeconfigs of before lead there.`,
-    );
+    const done =
+      worker === undefined
+        ? `Virtual cluster ${name} is on node ${target}; kubeconfigs of before lead there.`
+        : `${worker} of virtual cluster ${name} is on node ${target}.`;
+    await finishWork(cli, input, taskOf(answer), done);
   },
 };

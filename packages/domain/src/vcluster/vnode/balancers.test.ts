@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { addressOf, balance, balancerAddresses, type BalancedService } from "./balancers.ts";
+import { addressOf, balance, balancerAddresses, type BalancedService, withoutGateways } from "./balancers.ts";
 
 const service = (name: string, spec: object = {}, ip?: string, more: object = {}): BalancedService => ({
   metadata: { name, namespace: "default", ...more },
@@ -14,6 +14,14 @@ describe("addresses of load balancers", () => {
   test("are the numbers of the subnet that workers do not get", () => {
     const all = balancerAddresses("100.80.7");
     expect([all[0], all.at(-1), all.length]).toEqual(["100.80.7.210", "100.80.7.254", 45]);
+  });
+
+  test("are none of those that the nodes of a cluster on several have", () => {
+    const all = balancerAddresses("100.80.7");
+    const nodes = ["a", "b", "c"].map((node) => ({ node, address: "192.0.2.1" }));
+    expect(withoutGateways(all, undefined)).toBe(all);
+    const left = withoutGateways(all, { nodes, at: 1 });
+    expect(all.filter((each) => !left.includes(each))).toEqual(["100.80.7.253", "100.80.7.254"]);
   });
 
   test("go to whoever has one, then to whoever asks for one, then to the oldest", () => {

@@ -15,6 +15,7 @@ import type { StoreMembers } from "../../application/cluster/store-members.ts";
 import type { ComponentWork } from "../../application/node/node-work.ts";
 import type { ClusterEvent } from "../../application/vcluster/cluster-events.ts";
 import type { ClusterMoves } from "../../application/vcluster/cluster-moves.ts";
+import type { WorkerMoves } from "../../application/vcluster/worker-moves.ts";
 import type { ClusterSaves } from "../../application/vcluster/cluster-saves.ts";
 import type { PodMapping } from "../../application/vcluster/pod-mapping.ts";
 import type { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
@@ -85,6 +86,7 @@ export interface V1Deps extends Pick<
   readonly podMapping: Pick<PodMapping, "of" | "on">;
   readonly vclusters: Pick<VirtualClusters, "sleep" | "kubeconfig" | "revoke" | "work" | "scale" | "logs">;
   readonly vclusterMoves: Pick<ClusterMoves, "begin">;
+  readonly vclusterWorkerMoves: Pick<WorkerMoves, "begin">;
   readonly vclusterSaves: Pick<ClusterSaves, "backUp" | "list" | "restore" | "upgrade" | "rotateCa">;
   /** What happened to one lately, oldest first. */
   readonly vclusterEvents: (key: string) => readonly ClusterEvent[];

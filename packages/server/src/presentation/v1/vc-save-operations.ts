@@ -23,7 +23,11 @@ type SaveOperation = Extract<
 >;
 
 export function vcSaveOperations(
-  { vclusterSaves, vclusterMoves }: Pick<V1Deps, "vclusterSaves" | "vclusterMoves">,
+  {
+    vclusterSaves,
+    vclusterMoves,
+    vclusterWorkerMoves,
+  }: Pick<V1Deps, "vclusterSaves" | "vclusterMoves" | "vclusterWorkerMoves">,
   idempotency: Pick<Idempotency, "once">,
 ): Readonly<Record<SaveOperation, (call: Call) => Promise<Reply>>> {
   const work = async (
@@ -53,8 +57,13 @@ export function vcSaveOperations(
         vclusterSaves.upgrade(call.params["name"] ?? "", call.body as VcUpgradeRequest, call.ctx, id),
       ),
     migrateVcluster: (call) => {
-      const { target } = call.body as VcMigrateRequest;
-      return work(call, (id) => vclusterMoves.begin(call.params["name"] ?? "", target, call.ctx, id));
+      const { target, worker } = call.body as VcMigrateRequest;
+      const key = call.params["name"] ?? "";
+      return work(call, (id) =>
+        worker === undefined
+          ? vclusterMoves.begin(key, target, call.ctx, id)
+          : vclusterWorkerMoves.begin(key, { worker, target }, call.ctx, id),
+      );
     },
     rotateVclusterCa: (call) =>
       work(call, (id) =>

@@ -16,6 +16,7 @@ import { type ClusterOverlay, isBranch } from "@gpve/domain/vcluster/overlay.ts"
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import type { Workers } from "../../vnode/workers.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
 
 export const ARRIVE_CLUSTER = "vcarrive";
@@ -25,6 +26,7 @@ export const TAKE_OVER_CLUSTER = "vctakeover";
 export const TURN_CLUSTER_AWAY = "vcturnaway";
 export const LET_CLUSTER_GO = "vcletgo";
 export const JOIN_CLUSTER = "vcjoin";
+export const WORKER_LEAVE = "vcworkerleave";
 
 export interface MoveArgs {
   readonly name: string;
@@ -42,13 +44,22 @@ export interface LetGoArgs extends MoveArgs {
 
 export interface JoinArgs {
   readonly name: string;
-  readonly overlay: ClusterOverlay;
+  /** Absent: all of it is here. */
+  readonly overlay?: ClusterOverlay;
+  /** What is missing of its workers here is made. */
+  readonly bring?: boolean;
+}
+
+export interface WorkerLeaveArgs {
+  readonly name: string;
+  readonly worker: string;
 }
 
 export interface ClusterMoveDeps {
   readonly host: ClusterHost;
   readonly phases: ClusterPhases;
-  readonly vnodes: Pick<VnodeHost, "list" | "route">;
+  readonly vnodes: Pick<VnodeHost, "list" | "route" | "volumes">;
+  readonly workers: Pick<Workers, "bring" | "drop">;
   readonly luggage: ClusterLuggage;
   readonly peers: ClusterPeers;
   /** Resolves when the note of it is here; undefined = no server has allowed it. */
@@ -65,6 +76,7 @@ export function clusterMoveOperations(deps: ClusterMoveDeps): {
   readonly arrive: Operation<ArriveArgs>;
   readonly letGo: Operation<LetGoArgs>;
   readonly join: Operation<JoinArgs>;
+  readonly workerLeave: Operation<WorkerLeaveArgs>;
   readonly others: readonly Operation<MoveArgs>[];
 } {
   const { host, phases, luggage } = deps;
@@ -104,8 +116,23 @@ export function clusterMoveOperations(deps: ClusterMoveDeps): {
       phases.go(name, "MigrateCompleted");
       ctx.log("its workers stay on this node");
     }),
-    join: single(JOIN_CLUSTER, async ({ args: { name, overlay } }) => {
+    join: single(JOIN_CLUSTER, async (ctx) => {
+      const { name, overlay, bring } = ctx.args;
       await become(deps, name, overlay);
+      if (bring === true) await deps.workers.bring(phases.require(name), ctx);
+      else if (deps.vnodes.list(name).length > 0) await deps.vnodes.route(phases.require(name));
+    }),
+    workerLeave: single(WORKER_LEAVE, async (ctx) => {
+      const { name, worker } = ctx.args;
+      const found = deps.vnodes.list(name).find((each) => each.name === worker);
+      if (found === undefined) return;
+      const has = deps.vnodes.volumes(name, found);
+      if (has.length > 0)
+        throw new AppError(
+          "object.conflict",
+          `${worker} has ${has.length} persistent volumes, which are folders of this node: delete their claims first (${has.slice(0, 3).join(", ")})`,
+        );
+      await deps.workers.drop(phases.require(name), found, ctx);
     }),
     others: [
       {
@@ -199,10 +226,14 @@ async function send(deps: ClusterMoveDeps, ctx: StepContext<MoveArgs, State>): P
 }
 
 /** It has workers of it, or may get some, and another node has the control plane. */
-async function become(deps: ClusterMoveDeps, name: string, overlay: ClusterOverlay): Promise<void> {
+async function become(
+  deps: ClusterMoveDeps,
+  name: string,
+  overlay: ClusterOverlay | undefined,
+): Promise<void> {
   const { host, phases, vnodes } = deps;
-  const { isSwitching: _done, ...cluster } = phases.require(name);
-  const next = phases.save({ ...cluster, overlay });
+  const { isSwitching: _done, overlay: _before, ...cluster } = phases.require(name);
+  const next = phases.save({ ...cluster, ...given({ overlay }) });
   await host.provision(next);
   await host.lookAgain(
     next,

@@ -2,6 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterAuthorities } from "@gpve/domain/vcluster/rotate/authorities.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
@@ -20,12 +21,15 @@ import {
   STAY_CLUSTER,
   TAKE_OVER_CLUSTER,
   TURN_CLUSTER_AWAY,
+  WORKER_LEAVE,
+  type WorkerLeaveArgs,
 } from "./move-operations.ts";
 
 type MoveRoute =
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/place"
   | `POST /gpve/nodes/{node}/vclusters/{vcluster}/${"arrive" | "depart" | "stay" | "take-over" | "turn-away" | "let-go"}`
-  | "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay";
+  | "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay"
+  | "POST /gpve/nodes/{node}/vclusters/{vcluster}/worker-leave";
 
 export interface ClusterMoveRouteDeps {
   readonly host: Pick<ClusterHost, "get" | "list" | "overlayRefusal">;
@@ -43,7 +47,7 @@ interface Asked extends NamedCluster {
 
 export function clusterMoveRoutes(deps: ClusterMoveRouteDeps): OwnHandlers<MoveRoute> {
   const { host, engine } = deps;
-  const submit = clusterWork<ArriveArgs | LetGoArgs | JoinArgs>(engine);
+  const submit = clusterWork<ArriveArgs | LetGoArgs | JoinArgs | WorkerLeaveArgs>(engine);
   const own = (asked: NamedCluster): KeptCluster => ownCluster(host, asked);
   /** What has not come, or has gone, is nothing to fail for. */
   const work =
@@ -112,8 +116,15 @@ export function clusterMoveRoutes(deps: ClusterMoveRouteDeps): OwnHandlers<MoveR
       return submit(LET_CLUSTER_GO, { name, moveId, ...given({ overlay }) }, requestId, ctx);
     },
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay": (asked, ctx) => {
-      const { name } = own(asked);
-      return submit(JOIN_CLUSTER, { name, overlay: asked.overlay }, asked.requestId, ctx);
+      const { name } = ownCluster(host, asked);
+      const { overlay, bring } = asked;
+      return submit(JOIN_CLUSTER, { name, ...given({ overlay, bring }) }, asked.requestId, ctx);
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/worker-leave": async (asked, ctx) => {
+      const cluster = ownCluster(host, asked);
+      // Its workers are drained by its API; a control plane on another node is that one's to wake.
+      if (!isBranch(cluster)) await deps.awake(cluster.name);
+      return submit(WORKER_LEAVE, { name: cluster.name, worker: asked.worker }, asked.requestId, ctx);
     },
   };
 }

@@ -68,10 +68,18 @@ async function node(
     arrive,
     letGo,
     join: joined,
+    workerLeave,
     others,
   } = clusterMoveOperations({
     host,
     vnodes,
+    workers: {
+      bring: async (cluster) => void brought.push(`workers of ${cluster.overlay?.nodes.length ?? 1} nodes`),
+      drop: async (cluster, vnode) => {
+        await vnodes.remove(cluster, vnode);
+        brought.push(`no ${vnode.name}`);
+      },
+    },
     luggage,
     phases: new ClusterPhases(host, () => undefined),
     peers: {
@@ -93,6 +101,7 @@ async function node(
   engine.register(arrive);
   engine.register(letGo);
   engine.register(joined);
+  engine.register(workerLeave);
   for (const operation of others) engine.register(operation);
   await engine.start();
   const routes = clusterMoveRoutes({
@@ -254,6 +263,25 @@ describe("a control plane on its way", () => {
     b.host.save(running);
     await expect(b.run("arrive", announced)).rejects.toThrow("already");
     await expect(b.run("depart", { tenant: "else" })).rejects.toThrow("there is no virtual cluster");
+  });
+
+  test("of a worker alone has it leave here, where it has no volumes, and come there when it is told", async () => {
+    const { a } = await two();
+    const vnode = { slot: 0, name: "worker-1", size: running.spec.workerSize, isWanted: true };
+    a.vnodes.save("demo", vnode);
+    await a.vnodes.makeVolume("demo", vnode, "pvc-1", 1);
+    expect(await a.run("worker-leave", { worker: "worker-1" })).toContain("has 1 persistent volumes");
+    await a.vnodes.removeVolume("demo", vnode, "pvc-1");
+    expect(await a.run("worker-leave", { worker: "worker-1" })).toBe("done");
+    // Asked again when it has long left.
+    expect(await a.run("worker-leave", { worker: "worker-1" })).toBe("done");
+    expect(a.brought).toEqual(["no worker-1"]);
+    const overlay = { nodes, at: 0, dealt: 1, moved: [{ slot: 0, node: "b" }] };
+    expect(await a.run("overlay", { overlay, bring: true })).toBe("done");
+    expect(a.host.get("demo")?.overlay).toEqual(overlay);
+    expect(a.brought.at(-1)).toBe("workers of 2 nodes");
+    expect(await a.run("overlay")).toBe("done");
+    expect(a.host.get("demo")).not.toHaveProperty("overlay");
   });
 
   test("brings its etcd's version along", async () => {

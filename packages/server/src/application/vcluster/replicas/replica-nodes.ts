@@ -116,7 +116,11 @@ function portOf(endpoint: string): number {
 }
 
 /** Throws unless all of its replicas serve: each of them is told of what changes for all, now or never. */
-export function requireWhole(board: NodeBoard, record: Placed, wanted: "scale" | "upgrade"): void {
+export function requireWhole(
+  board: NodeBoard,
+  record: Placed,
+  wanted: "scale" | "upgrade" | "migrate",
+): void {
   const { name, spread } = record;
   const key = keyOf(record);
   if (!hasReplicas(spread)) return;

@@ -174,6 +174,10 @@ export async function startV1(
         Promise.resolve(`UPID:n1:${dropOld ? "vcdropca" : "vcrotateca"}:${name}`),
     },
     vclusterMoves: { begin: (name, target) => Promise.resolve(`UPID:n1:vcmigrate:${name}:${target}`) },
+    vclusterWorkerMoves: {
+      begin: (name, { worker, target }) =>
+        Promise.resolve(`UPID:n1:vcmoveworker:${name}:${worker}:${target}`),
+    },
     vclusterEvents: (name) => eventsOfCluster(records, name),
     backupVm: ({ node, vmid }, { storage = "local" }) => Promise.resolve(`UPID:${node}:${vmid}:${storage}`),
     failedVms: {
