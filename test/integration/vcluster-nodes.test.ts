@@ -1,7 +1,7 @@
 // A virtual cluster with workers on two nodes of a lab, on real Kubernetes: its pods speak to each other from node to node, also
 // after its control plane has moved from the one to the other. A long run (GPVE_VC_NODES=1);
 // the network alone is tried in vcluster-overlay.test.ts.
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
@@ -150,6 +150,58 @@ describe.skipIf(!canRun)("a virtual cluster on two nodes", () => {
       .poll(() => placeOf("wide"), { timeout: 30_000 })
       .toMatchObject({ node: "n1", phase: "Running" });
     await expectFetch(2, 1);
+  }, 900_000);
+
+  const vnodeAt = async (name: string, worker: string): Promise<string | undefined> => {
+    const { vnodes } = (await placeOf(name)) as { vnodes: { name: string; node: string }[] };
+    return vnodes.find((each) => each.name === worker)?.node;
+  };
+  const ready = async (): Promise<number | undefined> =>
+    (await kubectl(kubeconfig(), "get", "nodes", "--no-headers")).out.match(/ Ready /g)?.length;
+  const POLL = { timeout: 300_000, interval: 1_000 };
+
+  test("has a worker that moves to a third node and back, with its name, and leaves nothing there", async () => {
+    const began = performance.now();
+    const moved = ["vc", "migrate", "wide", "--worker", "worker-2", "--to"];
+    expect(await ctl(lab, ...moved, "n3")).toMatchObject({ code: 0 });
+    console.info(`a worker moved in ${Math.round(performance.now() - began)} ms`);
+    await expect.poll(() => vnodeAt("wide", "worker-2"), POLL).toBe("n3");
+    await expect.poll(ready, POLL).toBe(2);
+    // Drained: what was bound to it and is nobody's is gone.
+    await runPod("web-2", 2);
+    const wait = ["wait", "--for=condition=Ready", "pod/web-2", "--timeout=120s"];
+    expect(await kubectl(kubeconfig(), ...wait)).toMatchObject({ code: 0 });
+    await expectFetch(1, 2);
+    await expectFetch(2, 1);
+    expect(await ctl(lab, ...moved, "n2")).toMatchObject({ code: 0 });
+    await expect.poll(() => vnodeAt("wide", "worker-2"), POLL).toBe("n2");
+    const folder = join(lab.data, "nodes", "n3", "vclusters", "clusters", "wide");
+    await expect.poll(() => existsSync(folder), POLL).toBe(false);
+    await runPod("web-2", 2);
+    expect(await kubectl(kubeconfig(), ...wait)).toMatchObject({ code: 0 });
+    await expectFetch(1, 2);
+  }, 900_000);
+
+  test("goes on from its standby with both workers when the node of its control plane loses its power", async () => {
+    expect(await ctl(lab, "vc", "migrate", "wide", "--to", "n2")).toMatchObject({ code: 0 });
+    await getKubeconfig("wide");
+    const inSync = async (): Promise<unknown> =>
+      ((await placeOf("wide")) as { conditions: { type: string }[] }).conditions.find(
+        ({ type }) => type === "StandbyInSync",
+      );
+    await expect.poll(inSync, POLL).toMatchObject({ status: "True" });
+    const began = performance.now();
+    await lab.fault("kill", "n2");
+    await expect.poll(async () => ((await placeOf("wide")) as { node: string }).node, POLL).not.toBe("n2");
+    await expect.poll(ready, POLL).toBe(2);
+    console.info(`both workers are Ready ${Math.round(performance.now() - began)} ms after the loss`);
+    for (const at of [1, 2]) await runPod(`web-${at}`, at);
+    const wait = ["wait", "--for=condition=Ready", "pod/web-1", "pod/web-2", "--timeout=120s"];
+    await expect.poll(async () => (await kubectl(kubeconfig(), ...wait)).code, POLL).toBe(0);
+    await expectFetch(1, 2);
+    await lab.fault("heal", "n2");
+    const folder = join(lab.data, "nodes", "n2", "vclusters", "clusters", "wide");
+    await expect.poll(() => existsSync(folder), POLL).toBe(false);
   }, 900_000);
 
   test("leaves nothing on either when it is deleted", async () => {

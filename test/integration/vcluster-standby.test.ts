@@ -15,6 +15,7 @@ if (!canRun)
 interface Shown {
   readonly node: string;
   readonly phase: string;
+  readonly vnodes: readonly { readonly node: string }[];
   readonly standby?: { readonly node: string; readonly inSync: boolean };
   readonly recovered?: { readonly from: string; readonly mayHaveLostSeconds: number };
   readonly conditions: readonly {
@@ -51,6 +52,10 @@ describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
     return written.filter((name) => !said.out.includes(`configmap/${name}\n`));
   };
 
+  const available = async (): Promise<string> =>
+    (await kubectl(kubeconfig(), "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"))
+      .out;
+
   beforeAll(async () => {
     lab = newLab({ GPVE_COMPONENTS: components });
     await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
@@ -58,8 +63,8 @@ describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
   afterAll(() => lab?.remove(), 600_000);
 
   test("says which node has everything that was answered", async () => {
-    const made = await ctl(lab, "vc", "create", "demo", "--tier", "Standard", "--node", "n2", "--wait");
-    expect(made).toMatchObject({ code: 0 });
+    const argv = ["vc", "create", "demo", "--tier", "Standard", "--workers", "1", "--node", "n2", "--wait"];
+    expect(await ctl(lab, ...argv)).toMatchObject({ code: 0 });
     const began = performance.now();
     await expect.poll(inSync, POLL).toMatchObject({ status: "True", reason: "InSync" });
     console.info(`in sync ${Math.round(performance.now() - began)} ms after it ran`);
@@ -67,6 +72,10 @@ describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
     expect(got).toMatchObject({ code: 0 });
     writeFileSync(kubeconfig(), got.out, { mode: 0o600 });
     for (let at = 0; at < 5; at++) expect(await write(`before-${at}`)).toBe(true);
+    const image = "--image=gpve.local/busybox:1";
+    const web = ["create", "deployment", "web", image, "--", "sleep", "100000"];
+    expect(await kubectl(kubeconfig(), ...web)).toMatchObject({ code: 0 });
+    await expect.poll(available, POLL).toBe("1");
   }, 900_000);
 
   test("goes on without a standby that is lost, says so, and has another one later", async () => {
@@ -108,6 +117,19 @@ describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
       recovered: { from: lost, mayHaveLostSeconds: 0 },
     });
     await expect.poll(events, POLL).toContain("nothing that was answered is lost");
+    // Its worker is there too, with its name, and runs what was bound to it.
+    await expect
+      .poll(async () => (await kubectl(kubeconfig(), "get", "nodes", "--no-headers")).out, POLL)
+      .toMatch(/^worker-1 +Ready /m);
+    await expect.poll(async () => (await shown()).vnodes, POLL).toMatchObject([{ node: standby?.node }]);
+    const pod = ["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"];
+    await expect
+      .poll(async () => {
+        const { out: name } = await kubectl(kubeconfig(), ...pod);
+        return (await kubectl(kubeconfig(), "exec", name.split(" ")[0] ?? "", "--", "echo", "here")).out;
+      }, POLL)
+      .toBe("here\n");
+    console.info(`its worker runs its pod ${Math.round(performance.now() - began)} ms after the loss`);
     // The one that is left besides follows now.
     await expect.poll(inSync, POLL).toMatchObject({ status: "True" });
     // What comes back is another's: it serves nobody, and goes.
