@@ -166,9 +166,9 @@ interface NodeObject {
 }
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + 60_000;
+  const end = performance.now() + 60_000;
   while (!(await holds().catch(() => false))) {
-    if (Date.now() > end) throw new Error("it never came to hold");
+    if (performance.now() > end) throw new Error("it never came to hold");
     await new Promise((done) => setTimeout(done, 250));
   }
 }

@@ -75,9 +75,9 @@ function shown(url: string, protocol: string): Promise<string> {
 }
 
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const end = Date.now() + 60_000;
+  const end = performance.now() + 60_000;
   while (!(await holds())) {
-    if (Date.now() > end) throw new Error("it never came to hold");
+    if (performance.now() > end) throw new Error("it never came to hold");
     await new Promise((done) => setTimeout(done, 250));
   }
 }

@@ -50,9 +50,9 @@ async function apply(...items: readonly object[]): Promise<Said> {
 }
 
 async function until(what: string, done: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + LONG_MS;
+  const end = performance.now() + LONG_MS;
   while (!(await done())) {
-    if (Date.now() > end) throw new Error(`not within ten minutes: ${what}`);
+    if (performance.now() > end) throw new Error(`not within ten minutes: ${what}`);
     await sleep(500);
   }
 }

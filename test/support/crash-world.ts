@@ -177,11 +177,11 @@ export class CrashWorld {
   async #revive(): Promise<void> {
     rmSync(join(this.data, "crash.json"), { force: true });
     await this.start();
-    const end = Date.now() + 180_000;
+    const end = performance.now() + 180_000;
     for (;;) {
       const active = (await this.api("GET", `/nodes/${this.#node}/tasks`, { source: "active" })).data;
       if ((active as unknown[]).length === 0) return;
-      if (Date.now() > end) {
+      if (performance.now() > end) {
         const logs = (active as { upid: string }[]).map(({ upid }) => taskLog(this.api, upid));
         throw new Error(`still active a minute after the restart: ${(await Promise.all(logs)).join("\n")}`);
       }

@@ -87,9 +87,9 @@ export function readCredentials(data: string): Credentials {
 export async function untilPrinted(child: Child, text: string, timeoutMs = 180_000): Promise<void> {
   let ended = false;
   void child.exited.then(() => (ended = true));
-  const end = Date.now() + timeoutMs;
+  const end = performance.now() + timeoutMs;
   while (!child.output().includes(text)) {
-    if (ended || Date.now() > end) throw new Error(`"${text}" was never printed:\n${child.output()}`);
+    if (ended || performance.now() > end) throw new Error(`"${text}" was never printed:\n${child.output()}`);
     await new Promise((done) => setTimeout(done, 25));
   }
 }

@@ -61,7 +61,7 @@ async function endGpveOf(data: string): Promise<void> {
   const looksAfter = `up --data ${data} `;
   const found = (): readonly { pid: number }[] =>
     commands().filter(({ command }) => command.includes(looksAfter));
-  for (const end = Date.now() + 60_000; found().length > 0 && Date.now() < end; await sleep(50))
+  for (const end = performance.now() + 60_000; found().length > 0 && performance.now() < end; await sleep(50))
     for (const { pid } of found()) endOne(pid);
 }
 

@@ -121,9 +121,9 @@ export async function startParts(etcd: EtcdSettings | undefined, options: PartsO
     async stop() {
       await Promise.all([agent.stop(), server.stop()]);
       // The fence process outlives its agent: it ends when its folder is gone, which it may have made again by then.
-      const end = Date.now() + LEAVE_MS;
+      const end = performance.now() + LEAVE_MS;
       rmSync(dir, { recursive: true, force: true });
-      while (isNamed(dir) && Date.now() < end) await new Promise((done) => setTimeout(done, 100));
+      while (isNamed(dir) && performance.now() < end) await new Promise((done) => setTimeout(done, 100));
       rmSync(dir, { recursive: true, force: true });
     },
   };
@@ -148,22 +148,23 @@ async function invite(credentials: Credentials): Promise<string> {
 
 async function untilOnline(credentials: Credentials): Promise<void> {
   const api = apiOf(credentials);
-  const end = Date.now() + 180_000;
+  const end = performance.now() + 180_000;
   for (;;) {
     const rows = (await api("GET", "/nodes")).data as { node: string; status: string }[];
     if (rows.some((row) => row.status === "online")) return;
-    if (Date.now() > end) throw new Error(`the node never came online: ${JSON.stringify(rows)}`);
+    if (performance.now() > end) throw new Error(`the node never came online: ${JSON.stringify(rows)}`);
     await new Promise((done) => setTimeout(done, 100));
   }
 }
 
 async function untilWorks(credentials: Credentials): Promise<void> {
   const api = apiOf(credentials);
-  const end = Date.now() + 180_000;
+  const end = performance.now() + 180_000;
   for (;;) {
     const answer = await api("GET", "/nodes/n1/storage/local/content");
     if (answer.status === 200) return;
-    if (Date.now() > end) throw new Error(`the node does not work again: ${answer.status} ${answer.text}`);
+    if (performance.now() > end)
+      throw new Error(`the node does not work again: ${answer.status} ${answer.text}`);
     await new Promise((done) => setTimeout(done, 100));
   }
 }

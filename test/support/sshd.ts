@@ -101,7 +101,7 @@ async function freePort(): Promise<number> {
 }
 
 async function untilOpen(port: number): Promise<void> {
-  for (const until = Date.now() + 30_000; Date.now() < until;) {
+  for (const until = performance.now() + 30_000; performance.now() < until;) {
     const isOpen = await new Promise<boolean>((done) => {
       const socket = connect(port, "127.0.0.1", () => done(true));
       socket.on("error", () => done(false));

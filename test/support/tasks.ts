@@ -11,12 +11,12 @@ export interface TaskStatus {
 /** Polls a task as clients do, until it has stopped. */
 export async function waitTask(api: Api, upid: string, timeoutMs = 180_000): Promise<TaskStatus> {
   const node = upid.split(":")[1] ?? "";
-  const end = Date.now() + timeoutMs;
+  const end = performance.now() + timeoutMs;
   for (;;) {
     const task = (await api("GET", `/nodes/${node}/tasks/${encodeURIComponent(upid)}/status`))
       .data as TaskStatus;
     if (task.status === "stopped") return task;
-    if (Date.now() > end) throw new Error(`task ${upid} did not end in ${timeoutMs} ms`);
+    if (performance.now() > end) throw new Error(`task ${upid} did not end in ${timeoutMs} ms`);
     await new Promise((done) => setTimeout(done, 50));
   }
 }

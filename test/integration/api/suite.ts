@@ -218,12 +218,12 @@ export function defineApiSuite(start: () => Promise<ApiTarget>): void {
       expect(answer.status, answer.text).toBeLessThan(300);
       const upid = /UPID:[^"]+:/.exec(answer.text)?.[0] ?? "";
       const taskNode = upid.split(":")[1] ?? "";
-      const end = Date.now() + 20_000;
+      const end = performance.now() + 60_000;
       let status: { status: string; exitstatus?: string };
       do {
         status = (await api("GET", `/nodes/${taskNode}/tasks/${encodeURIComponent(upid)}/status`)).data;
         await new Promise((done) => setTimeout(done, 50));
-      } while (status.status !== "stopped" && Date.now() < end);
+      } while (status.status !== "stopped" && performance.now() < end);
       expect(status).toMatchObject({ status: "stopped", exitstatus: "OK" });
       expect((await api("GET", "/pools", { poolid: "applied-a" })).data).toMatchObject([{ comment: "a" }]);
       const log = (await api("GET", `/nodes/${taskNode}/tasks/${encodeURIComponent(upid)}/log`)).data as {

@@ -17,7 +17,7 @@ worldForEachTest();
 
 describe.skipIf(!hasQemu)("kill -9 at the steps of", { timeout: TIMEOUT_MS }, () => {
   test("create and start", async () => {
-    const runs = await crashEverywhere(world, {
+    const points = await crashEverywhere(world, {
       type: "qmcreate",
       request: () => [
         "POST",
@@ -33,7 +33,7 @@ describe.skipIf(!hasQemu)("kill -9 at the steps of", { timeout: TIMEOUT_MS }, ()
       check: newIsWholeOrNothing,
       clean: dropNew,
     });
-    expect(runs).toBeGreaterThan(10);
+    expect(points).toBeGreaterThan(5);
   });
 
   test("new disks for a running VM", async () => {

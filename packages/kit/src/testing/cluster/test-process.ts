@@ -79,9 +79,9 @@ export async function eventually(
   timeoutMs: number,
   check: () => Promise<boolean> | boolean,
 ): Promise<void> {
-  const end = Date.now() + timeoutMs;
+  const end = performance.now() + timeoutMs;
   while (!(await check())) {
-    if (Date.now() > end) throw new AppError("request.timeout", `waited ${timeoutMs} ms for ${what}`);
+    if (performance.now() > end) throw new AppError("request.timeout", `waited ${timeoutMs} ms for ${what}`);
     await sleep(100);
   }
 }
