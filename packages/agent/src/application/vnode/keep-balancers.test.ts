@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { KeptVnode } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { KeepBalancers } from "./keep-balancers.ts";
+import { KeepVolumes } from "./keep-volumes.ts";
 
 interface FakeService {
   readonly metadata: { readonly name: string; readonly namespace: string };
@@ -102,4 +103,45 @@ describe("load balancers of a cluster", () => {
     keeper.begin();
     keeper.close();
   });
+});
+
+test("a cluster whose API is made to take its time keeps the load balancers and volumes of no other waiting", async () => {
+  const clock = new FakeClock();
+  const clusterOf = (name: string): KeptCluster => ({
+    name,
+    tenant: "t",
+    spec: readVirtualClusterSpec({ workerNodes: { count: 1 } }),
+    version: "1.36.4",
+    network: 7,
+    phase: "Running",
+    isWanted: true,
+  });
+  const asked: string[] = [];
+  // As a call that somebody's webhook holds up: it ends when whoever asks gives up.
+  const api: ClusterApi = async ({ name }, { path }, signal) => {
+    asked.push(`${name} ${path}`);
+    if (name === "other") return { status: 200, body: { items: [] } };
+    return new Promise((_resolve, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+    });
+  };
+  const lines: string[] = [];
+  const log = { warn: (about: object) => lines.push(JSON.stringify(about)) } as unknown as Logger;
+  const vnode = { slot: 0, name: "worker-1", size: { cpus: 1, memoryBytes: 1 }, isWanted: true };
+  const vnodes = { list: () => [vnode], isUp: () => true };
+  const host = { list: () => [clusterOf("slow"), clusterOf("other")], isUp: () => true };
+  const routes = { addresses: () => [], lead: async () => undefined };
+  const keepers = [
+    new KeepBalancers({ host, vnodes, api, routes, clock, log }),
+    new KeepVolumes({ host, vnodes: vnodes as unknown as VnodeHost, api, clock, log }),
+  ];
+  for (const keeper of keepers) {
+    const looked = keeper.look();
+    for (let at = 0; at < 20; at++) await clock.advance(1_000);
+    await looked;
+  }
+  expect(asked).toEqual(
+    expect.arrayContaining(["other /api/v1/services", "other /api/v1/persistentvolumes"]),
+  );
+  expect(lines.every((line) => line.includes("takes longer than 15 s"))).toBe(true);
 });

@@ -13,6 +13,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { expectStatus } from "./register-node.ts";
+import { withinTurn } from "./within-turn.ts";
 
 /** Where the node sends what comes for the addresses of a cluster. */
 export interface BalancerRoutes {
@@ -60,7 +61,7 @@ export class KeepBalancers {
     for (const cluster of clusters) {
       if (cluster.phase !== "Running" || cluster.asleep !== undefined || !host.isUp(cluster)) continue;
       try {
-        await this.#serve(cluster);
+        await withinTurn(this.#deps.clock, this.#stop.signal, (signal) => this.#serve(cluster, signal));
       } catch (err) {
         if (!this.#stop.signal.aborted)
           log.warn(
@@ -75,13 +76,13 @@ export class KeepBalancers {
     await every(LOOK_MS, { clock: this.#deps.clock, signal: this.#stop.signal }, () => this.look());
   }
 
-  async #serve(cluster: KeptCluster): Promise<void> {
+  async #serve(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
     const { vnodes, api, routes } = this.#deps;
     const { name, network } = cluster;
     const worker = vnodes.list(name).find((vnode) => vnode.isWanted && vnodes.isUp(cluster, vnode));
     if (network === undefined || worker === undefined) return;
     const request = { method: "GET", path: "/api/v1/services" } as const;
-    const { status, body } = await api(cluster, request, this.#stop.signal);
+    const { status, body } = await api(cluster, request, signal);
     if (status !== 200) return;
     const { items = [] } = (body ?? {}) as { readonly items?: readonly BalancedService[] };
     const balanced = balance(items, withoutGateways(routes.addresses(network), cluster.overlay));
@@ -91,10 +92,15 @@ export class KeepBalancers {
     if (this.#led.get(name) !== led) await routes.lead(network, addresses, worker.slot);
     this.#led.set(name, led);
     for (const { service, address } of balanced)
-      if (address !== addressOf(service)) await this.#tell(cluster, service, address);
+      if (address !== addressOf(service)) await this.#tell(cluster, service, address, signal);
   }
 
-  async #tell(cluster: KeptCluster, service: BalancedService, address: string | undefined): Promise<void> {
+  async #tell(
+    cluster: KeptCluster,
+    service: BalancedService,
+    address: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { api, log } = this.#deps;
     const { namespace, name } = service.metadata;
     if (address === undefined)
@@ -109,6 +115,6 @@ export class KeepBalancers {
       body: { status: { loadBalancer: { ingress } } },
     } as const;
     // One that went in between has no use for it.
-    await expectStatus(api, cluster, request, [200, 404], this.#stop.signal);
+    await expectStatus(api, cluster, request, [200, 404], signal);
   }
 }

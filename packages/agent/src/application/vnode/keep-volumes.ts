@@ -18,6 +18,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { expectStatus } from "./register-node.ts";
+import { withinTurn } from "./within-turn.ts";
 
 export interface KeepVolumesDeps {
   readonly host: Pick<ClusterHost, "list" | "isUp">;
@@ -59,8 +60,10 @@ export class KeepVolumes {
       )
         continue;
       try {
-        await this.#serve(cluster);
-        await this.#clear(cluster);
+        await withinTurn(this.#deps.clock, this.#stop.signal, async (signal) => {
+          await this.#serve(cluster, signal);
+          await this.#clear(cluster, signal);
+        });
       } catch (err) {
         if (!this.#stop.signal.aborted)
           log.warn(
@@ -75,9 +78,9 @@ export class KeepVolumes {
     await every(LOOK_MS, { clock: this.#deps.clock, signal: this.#stop.signal }, () => this.look());
   }
 
-  async #serve(cluster: KeptCluster): Promise<void> {
+  async #serve(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
     const { vnodes, api } = this.#deps;
-    const claims = await this.#list<VolumeClaim>(cluster, "/api/v1/persistentvolumeclaims");
+    const claims = await this.#list<VolumeClaim>(cluster, "/api/v1/persistentvolumeclaims", signal);
     for (const claim of claims) {
       const on = claimedOn(claim);
       const vnode = vnodes.list(cluster.name).find(({ name }) => name === on);
@@ -88,18 +91,18 @@ export class KeepVolumes {
       const bound = Math.floor((cluster.spec.volumeBytes ?? Infinity) / workerNodes(cluster.overlay));
       const isNew = !vnodes.volumes(cluster.name, vnode).includes(name);
       if (isNew && vnodes.volumeBytes(cluster.name) + bytes > bound) {
-        await this.#refuse(cluster, claim);
+        await this.#refuse(cluster, claim, signal);
         continue;
       }
       await vnodes.makeVolume(cluster.name, vnode, name, bytes);
       const body = volumeFor(claim, name, vnode.name);
       const request = { method: "POST", path: VOLUMES, body } as const;
-      await expectStatus(api, cluster, request, [201, 409], this.#stop.signal);
+      await expectStatus(api, cluster, request, [201, 409], signal);
     }
   }
 
   /** Told once, where whoever waits for it looks. */
-  async #refuse(cluster: KeptCluster, { metadata }: VolumeClaim): Promise<void> {
+  async #refuse(cluster: KeptCluster, { metadata }: VolumeClaim, signal: AbortSignal): Promise<void> {
     const { api, clock } = this.#deps;
     const nodes = workerNodes(cluster.overlay);
     const share = nodes === 1 ? "" : `, on each of its ${nodes} nodes the same share of it`;
@@ -119,12 +122,12 @@ export class KeepVolumes {
       count: 1,
     };
     const path = `/api/v1/namespaces/${namespace}/events`;
-    await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], this.#stop.signal);
+    await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], signal);
   }
 
-  async #clear(cluster: KeptCluster): Promise<void> {
+  async #clear(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
     const { vnodes, api } = this.#deps;
-    for (const volume of await this.#list<Volume>(cluster, VOLUMES)) {
+    for (const volume of await this.#list<Volume>(cluster, VOLUMES, signal)) {
       const on = releasedFrom(volume);
       if (on === undefined) continue;
       const { name } = volume.metadata;
@@ -133,12 +136,12 @@ export class KeepVolumes {
       if (vnode === undefined && !isOwnSlot(cluster.overlay, slotOf(on) ?? 0)) continue;
       if (vnode !== undefined) await vnodes.removeVolume(cluster.name, vnode, name);
       const request = { method: "DELETE", path: `${VOLUMES}/${name}` } as const;
-      await expectStatus(api, cluster, request, [200, 202, 404], this.#stop.signal);
+      await expectStatus(api, cluster, request, [200, 202, 404], signal);
     }
   }
 
-  async #list<T>(cluster: KeptCluster, path: string): Promise<readonly T[]> {
-    const { status, body } = await this.#deps.api(cluster, { method: "GET", path }, this.#stop.signal);
+  async #list<T>(cluster: KeptCluster, path: string, signal: AbortSignal): Promise<readonly T[]> {
+    const { status, body } = await this.#deps.api(cluster, { method: "GET", path }, signal);
     return status === 200 ? (((body ?? {}) as { items?: readonly T[] }).items ?? []) : [];
   }
 }
