@@ -9,7 +9,11 @@ import type { SeenChange, SeenConfig } from "./world.ts";
 const KUBELET = /^(.*\/kubelet:)v(\d[^@]*)$/;
 const COMPONENT = /^(.*\/kube-(?:apiserver|controller-manager|scheduler|proxy):)v(\d[^@]*)$/;
 const SECRET =
-  /(^|\.)(ca|crt|key|token|secret|identity)$|secret|token|key$|passphrase|accessKey|issuingCA|acceptedCAs/i;
+  /(^|\.)(ca|crt|key|token|secret|identity|auth)$|secret|token|key$|passphrase|password|credential|accessKey|issuingCA|acceptedCAs/i;
+/** Files and manifests, in which anything may be. */
+const CONTENT = /(^|\.)contents?$/i;
+/** As proxies have it in their address. */
+const IN_ADDRESS = /(?<=:\/\/)[^/@\s]+(?=@)/g;
 const MOST_SHOWN = 20;
 const MOST_CHARACTERS = 60;
 
@@ -93,17 +97,17 @@ export function configDifferences(
   );
   const shown = paths.slice(0, MOST_SHOWN).map((path) => {
     if (SECRET.test(path)) return `${path}: (secret, changed)`;
+    if (CONTENT.test(path)) return `${path}: (changed)`;
     return `${path}: ${short(old.get(path))} -> ${short(next.get(path))}`;
   });
   return paths.length > MOST_SHOWN ? [...shown, `and ${paths.length - MOST_SHOWN} more`] : shown;
 }
 
-const short = (text: string | undefined): string =>
-  text === undefined
-    ? "(unset)"
-    : text.length > MOST_CHARACTERS
-      ? `${text.slice(0, MOST_CHARACTERS)}…`
-      : text;
+function short(value: string | undefined): string {
+  if (value === undefined) return "(unset)";
+  const text = value.replaceAll(IN_ADDRESS, "…");
+  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
+}
 
 function isControlPlane(documents: readonly ConfigDocument[]): boolean {
   return documents.some((document) => {
