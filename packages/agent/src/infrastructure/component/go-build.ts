@@ -13,12 +13,13 @@ const BUILD_TIMEOUT_MS = 90 * 60_000;
 const PASSED =
   /^(?:HOME|XDG_CACHE_HOME|GO[A-Z0-9_]*|(?:HTTPS?|NO|https?|no)_(?:PROXY|proxy)|SSL_CERT_(?:FILE|DIR))$/;
 /** Nothing may switch the checks off. */
-const REFUSED = new Set(["GONOSUMDB", "GONOSUMCHECK", "GOINSECURE", "GOFLAGS"]);
+const REFUSED = new Set(["GONOSUMDB", "GONOSUMCHECK", "GOINSECURE", "GOFLAGS", "GOPRIVATE"]);
+const isOff = (name: string, value: string): boolean => name === "GOSUMDB" && value === "off";
 
 export function goEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const passed = Object.entries(env).filter(
     (entry): entry is [string, string] =>
-      entry[1] !== undefined && PASSED.test(entry[0]) && !REFUSED.has(entry[0]),
+      entry[1] !== undefined && PASSED.test(entry[0]) && !REFUSED.has(entry[0]) && !isOff(entry[0], entry[1]),
   );
   return {
     ...MINIMAL_ENV,

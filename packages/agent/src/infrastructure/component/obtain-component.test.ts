@@ -181,6 +181,8 @@ describe("programs built from Go modules", () => {
       GOINSECURE: "*",
       GONOSUMDB: "*",
       GONOSUMCHECK: "1",
+      GOPRIVATE: "*",
+      GOSUMDB: "off",
       GOFLAGS: "-insecure",
       SECRET: "x",
     });
@@ -192,5 +194,10 @@ describe("programs built from Go modules", () => {
     });
     expect(Object.keys(env)).not.toEqual(expect.arrayContaining(["SECRET"]));
     expect(env["GOINSECURE"] ?? env["GONOSUMDB"] ?? env["GONOSUMCHECK"]).toBeUndefined();
+    expect(env["GOPRIVATE"] ?? env["GOSUMDB"]).toBeUndefined();
+    // Another place for the same checks is no way around them.
+    expect(goEnvironment({ GOSUMDB: "sum.example https://sums.example" })["GOSUMDB"]).toContain(
+      "sums.example",
+    );
   });
 });
