@@ -1,7 +1,9 @@
 // Wires VMs that move between nodes: those that go, and those that come.
+import { timingSafeEqual } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { RemoteEndpoint } from "@gpve/domain/vm/migrate/remote-move.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { findMove, noOtherNodes } from "./application/guest/move-ports.ts";
 import type { GuestArrivals } from "./application/guest/node-kind.ts";
 import { Arrivals } from "./application/qemu/migrate/arrivals.ts";
@@ -10,15 +12,23 @@ import { receiveVmOperation } from "./application/qemu/migrate/receive-operation
 import { runningVm } from "./application/qemu/running-vm.ts";
 import type { StartVmPorts } from "./application/qemu/start/start-vm.ts";
 import type { KindParts } from "./compose-kind.ts";
+import { RemoteArrivals } from "./application/qemu/remote/remote-arrivals.ts";
+import { RemoteReceiver } from "./application/qemu/remote/arrive-operation.ts";
 import { RemoteMigration } from "./application/qemu/remote/remote-migrate.ts";
+import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { HttpsCluster } from "./infrastructure/remote/https-cluster.ts";
 import { createMigrateHandlers } from "./presentation/pve/vm/vm-migrate-handlers.ts";
 import { missing } from "@gpve/domain/request/failures.ts";
 
 export function composeMigration(
-  parts: Pick<KindParts, "records" | "engine" | "moves" | "sha1Hex" | "mayRun" | "replicaNotes">,
+  parts: Pick<KindParts, "data" | "records" | "engine" | "moves" | "sha1Hex" | "mayRun" | "replicaNotes">,
   host: StartVmPorts,
-): { readonly handlers: PveHandlers; readonly arrivals: GuestArrivals } {
+): {
+  readonly handlers: PveHandlers;
+  readonly arrivals: GuestArrivals;
+  readonly routes: ReturnType<RemoteReceiver["routes"]>;
+  readonly tunnels: ReturnType<RemoteArrivals["tunnels"]>;
+} {
   const { records, engine, sha1Hex, mayRun } = parts;
   const moves = {
     ...(parts.moves ?? noOtherNodes(host.configs.node)),
@@ -30,14 +40,22 @@ export function composeMigration(
   const arrivals = new Arrivals();
   engine.register(migrateVmOperation(migrating));
   engine.register(receiveVmOperation(migrating, arrivals));
-  const reach = (endpoint: RemoteEndpoint, signal: AbortSignal) => new HttpsCluster(endpoint, signal);
+  const folder = parts.data.file("run", "move");
+  const reach = (endpoint: RemoteEndpoint, signal: AbortSignal) => new HttpsCluster(endpoint, signal, folder);
   const remote = new RemoteMigration({ ...host, reach }, engine);
   engine.register(remote.operation());
+  const connect = (process: QemuProcess, name: string, signal: AbortSignal) =>
+    connectConsole(process, name, signal);
+  const remoteArrivals = new RemoteArrivals({ ...host, connect, isSame }, engine);
+  const receiver = new RemoteReceiver(host, engine, remoteArrivals);
+  engine.register(receiver.operation());
   return {
     handlers: {
       ...createMigrateHandlers({ host: migrating, engine }),
       "POST /nodes/{node}/qemu/{vmid}/remote_migrate": (params, ctx) => remote.request(params, ctx),
     },
+    routes: receiver.routes(),
+    tunnels: remoteArrivals.tunnels(),
     arrivals: {
       has: ({ id }) => arrivals.find(id) !== undefined,
       prepare: (move, offer, gone) => arrivals.prepare(engine, move, offer, gone),
@@ -52,4 +70,9 @@ export function composeMigration(
       },
     },
   };
+}
+
+function isSame(a: string, b: string): boolean {
+  const [one, other] = [Buffer.from(a), Buffer.from(b)];
+  return one.length === other.length && timingSafeEqual(one, other);
 }

@@ -72,7 +72,7 @@ export interface ComposedVms extends ComposedKind {
   readonly handlers: PveHandlers;
   /** What servers call besides PVE's methods. */
   readonly extensions: OwnHandlers<VmRoute>;
-  readonly tunnels: ReturnType<typeof consoleTunnels>;
+  readonly tunnels: ReturnType<typeof consoleTunnels> & ReturnType<typeof composeMigration>["tunnels"];
   /** Addresses of a PCI mapping on this node; undefined = no such mapping. */
   readonly mappedPci: (id: string) => readonly string[] | undefined;
 }
@@ -234,6 +234,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
     },
     extensions: {
       ...replication.routes,
+      ...migration.routes,
       ...createConsoleExtensions(consoleParts),
       ...vmViewRoutes({
         host,
@@ -249,7 +250,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
         archivedConfig,
       }),
     },
-    tunnels: consoleTunnels(consoleParts),
+    tunnels: { ...consoleTunnels(consoleParts), ...migration.tunnels },
     mappedPci: (id) => mappings.pciPaths(id),
     close: () => {
       background(log, "removing unpacked backups", spool.close());

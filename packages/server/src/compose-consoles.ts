@@ -10,6 +10,11 @@ import {
   type SpiceHandlerDeps,
   type SpiceTickets,
 } from "./presentation/http/console/spice-handlers.ts";
+import {
+  createMtunnelHandlers,
+  createMtunnelUpgrade,
+  isMtunnelUpgrade,
+} from "./presentation/http/console/mtunnel.ts";
 import type { ListenerOptions } from "./presentation/listener/listener.ts";
 
 export function composeConsoles(
@@ -25,11 +30,14 @@ export function composeConsoles(
 } {
   const { calls, localNode, tickets, certificate, caPem, spiceProxy } = parts;
   const reach = { calls, localNode, tickets, certificate };
+  const [onConsole, onMtunnel] = [createConsoleUpgrade(parts), createMtunnelUpgrade(parts)];
   return {
     handlers: {
+      ...createMtunnelHandlers(reach),
       ...createConsoleHandlers(reach),
       ...createSpiceHandlers({ ...reach, caPem, proxy: spiceProxy }),
     },
-    onUpgrade: createConsoleUpgrade(parts),
+    onUpgrade: (req, socket, head) =>
+      isMtunnelUpgrade(req) ? onMtunnel(req, socket, head) : onConsole(req, socket, head),
   };
 }

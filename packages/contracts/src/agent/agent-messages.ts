@@ -254,6 +254,11 @@ export const ConsoleTunnelAnswer = answer({
 export type ConsoleOpened = Static<typeof ConsoleTunnelAnswer>;
 export const SpiceTunnelAnswer = answer({ kind: Type.Literal("spice") });
 
+/** A line that a running VM of another cluster comes by. */
+export const MtunnelAnswer = answer({ upid: Type.String(), socket: Type.String(), ticket: Type.String() });
+export const MtunnelTunnelRequest = request({ vmid, socket: Type.String(), ticket: Type.String() });
+export const MtunnelTunnelAnswer = answer({ kind: Type.Literal("mtunnel") });
+
 /** A body of so many bytes at most, or one that nobody takes. */
 export const UploadRequest = request({
   storage: Type.String(),

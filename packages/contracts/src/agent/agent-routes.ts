@@ -349,6 +349,16 @@ export const agentRoutes = {
     message.VmRequest,
     message.SpiceTunnelAnswer,
   ),
+  "POST /gpve/nodes/{node}/vms/{vmid}/mtunnel": route(
+    like("POST /nodes/{node}/qemu/{vmid}/mtunnel"),
+    message.VmRequest,
+    message.MtunnelAnswer,
+  ),
+  "TUNNEL /gpve/nodes/{node}/vms/{vmid}/mtunnel": route(
+    like("GET /nodes/{node}/qemu/{vmid}/mtunnelwebsocket"),
+    message.MtunnelTunnelRequest,
+    message.MtunnelTunnelAnswer,
+  ),
   "TUNNEL /gpve/nodes/{node}/shell": route(
     like("GET /nodes/{node}/vncwebsocket"),
     message.ShellTunnelRequest,

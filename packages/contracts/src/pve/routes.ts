@@ -219,6 +219,9 @@ export const pveRoutes = {
   "GET /nodes/{node}/qemu/{vmid}/feature": readOnNode,
   "GET /nodes/{node}/qemu/{vmid}/migrate": readFromMemory,
   "POST /nodes/{node}/qemu/{vmid}/migrate": writeOnNode,
+  // The server that answers is the one whose websockets the other cluster comes by.
+  "POST /nodes/{node}/qemu/{vmid}/mtunnel": { audit: "write", runs: "server" },
+  "GET /nodes/{node}/qemu/{vmid}/mtunnelwebsocket": read,
   "POST /nodes/{node}/qemu/{vmid}/remote_migrate": secret,
   "POST /nodes/{node}/qemu/{vmid}/move_disk": write,
   "PUT /nodes/{node}/qemu/{vmid}/resize": write,

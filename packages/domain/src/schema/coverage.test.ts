@@ -4,10 +4,7 @@ import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import { isImplemented } from "./method-index.ts";
 
 /** What is promised of these paths comes later. */
-const LATER = [
-  /^\/nodes\/\{node\}\/qemu\/\{vmid\}\/firewall(\/|$)/,
-  /^\/nodes\/\{node\}\/qemu\/\{vmid\}\/(migrate|remote_migrate|mtunnel|mtunnelwebsocket)$/,
-];
+const LATER = [/^\/nodes\/\{node\}\/qemu\/\{vmid\}\/firewall(\/|$)/];
 
 function missing(prefix: string): string[] {
   return (methods as unknown as PveMethod[])

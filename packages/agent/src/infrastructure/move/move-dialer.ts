@@ -1,10 +1,7 @@
 // The way to the agent of the node that a guest moves to. Who answers there must show the certificate that the server's
 // note names: authorities of agents are known to servers alone.
-import { mkdir, rm } from "node:fs/promises";
-import { createServer, type Socket } from "node:net";
-import { join as joinPath } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
-import { AppError, errorCodes, messageOf, type ErrorCode } from "@gpve/contracts/errors.ts";
+import { AppError, errorCodes, type ErrorCode } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
@@ -29,6 +26,7 @@ import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import type { ReplicaLine, ReplicaPeers, ReplicaWork } from "@gpve/domain/replication/replica.ts";
 import type { ClusterLine, ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import { CLUSTER_CHANNEL, DialedClusterLine } from "./cluster-wire.ts";
+import { forwardSocket } from "./forward-socket.ts";
 import { DialedReplicaLine, REPLICA_CHANNEL } from "./replica-wire.ts";
 import type { LineEnd, StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import {
@@ -234,42 +232,8 @@ class DialedPeer implements MovePeer {
     }
   }
 
-  async forward(process: GuestProcess, channel: string): Promise<ForwardedSocket> {
-    const path = joinPath(this.#folder, process.id, channel);
-    await mkdir(joinPath(this.#folder, process.id), { recursive: true, mode: 0o711 });
-    await rm(path, { force: true });
-    const open = new Set<Socket>();
-    // One after the other: the first of a guest's connections is the one that leads the others.
-    let turn: Promise<unknown> = Promise.resolve();
-    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (guest) => {
-      open.add(guest);
-      guest.on("error", (err) => ignore(err, "the guest says itself what it makes of it"));
-      guest.on("close", () => open.delete(guest));
-      turn = turn.then(async () => {
-        try {
-          join(guest, await this.#open({ channel }));
-        } catch (err) {
-          guest.destroy(err instanceof Error ? err : new Error(messageOf(err)));
-        }
-      });
-    });
-    await new Promise<void>((listening, failed) => {
-      server.once("error", failed);
-      server.listen(path, listening);
-    });
-    // An agent that was killed in the midst of a move has left the socket of that one where this one is to be.
-    await process.forbidFile(path).catch((err: unknown) => ignore(err, "mostly there is none"));
-    await process.allowFile({ path, access: "rw" });
-    return {
-      path,
-      close: async () => {
-        server.close();
-        for (const guest of open) guest.destroy();
-        if (!process.hasExited)
-          await process.forbidFile(path).catch((err: unknown) => ignore(err, "the guest may be gone"));
-        await rm(path, { force: true });
-      },
-    };
+  forward(process: GuestProcess, channel: string): Promise<ForwardedSocket> {
+    return forwardSocket(this.#folder, process, channel, () => this.#open({ channel }));
   }
 
   close(): void {

@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { createAuthority, createKeyPair, issue, SERVER_ROLE } from "@gpve/kit/pki/x509.ts";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { HttpsCluster } from "./https-cluster.ts";
@@ -27,7 +28,7 @@ const call = (body: string, status = 200): Promise<unknown> => {
   answer = { status, body };
   const { port } = server.address() as AddressInfo;
   const endpoint = { host: "127.0.0.1", port, apitoken: "root@pam!move=secret", fingerprint };
-  return new HttpsCluster(endpoint, new AbortController().signal).call("GET", "/version");
+  return new HttpsCluster(endpoint, new AbortController().signal, tmpdir()).call("GET", "/version");
 };
 
 it("answers with the data of PVE's API", async () => {

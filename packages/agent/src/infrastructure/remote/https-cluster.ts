@@ -2,14 +2,18 @@
 // authorities of this machine; the token is not sent before that is settled.
 import { request } from "node:http";
 import { connect, type TLSSocket } from "node:tls";
+import { WebSocket } from "ws";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { plainFingerprint } from "@gpve/domain/node/record.ts";
-import type { RemoteCluster } from "@gpve/domain/vm/migrate/remote-cluster.ts";
+import type { RemoteCluster, RemotePeer, RemoteTunnel } from "@gpve/domain/vm/migrate/remote-cluster.ts";
 import type { RemoteEndpoint } from "@gpve/domain/vm/migrate/remote-move.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
+import { TunnelPeer } from "./tunnel-peer.ts";
 
 const CONNECT_MS = 15_000;
+const KEEP_ALIVE_MS = 10_000;
+const MAX_FRAME_BYTES = 4 * 1024 * 1024;
 const BOUNDARY = "----gpve-upload";
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 /** Of what it says of a refusal. */
@@ -24,10 +28,61 @@ interface Body {
 export class HttpsCluster implements RemoteCluster {
   readonly #endpoint: RemoteEndpoint;
   readonly #signal: AbortSignal;
+  readonly #folder: string;
 
-  constructor(endpoint: RemoteEndpoint, signal: AbortSignal) {
+  /** `folder`: for sockets of guests that are sent there; near the root. */
+  constructor(endpoint: RemoteEndpoint, signal: AbortSignal, folder: string) {
     this.#endpoint = endpoint;
     this.#signal = signal;
+    this.#folder = folder;
+  }
+
+  peer(vmid: number, tunnel: RemoteTunnel, signal: AbortSignal): Promise<RemotePeer> {
+    const dial = (channel: string): Promise<WebSocket> => this.#websocket(vmid, tunnel, channel, signal);
+    return TunnelPeer.connect(dial, this.#folder);
+  }
+
+  async #websocket(
+    vmid: number,
+    { socket, ticket }: RemoteTunnel,
+    channel: string,
+    signal: AbortSignal,
+  ): Promise<WebSocket> {
+    const { host, port, apitoken } = this.#endpoint;
+    const line = await this.#connect();
+    const query = new URLSearchParams({ socket: `${socket}.${channel}`, ticket }).toString();
+    const path = `/api2/json/nodes/localhost/qemu/${vmid}/mtunnelwebsocket`;
+    line.setNoDelay(true);
+    // The other end may lose its power without a word.
+    line.setKeepAlive(true, KEEP_ALIVE_MS);
+    const ws = new WebSocket(
+      `ws://${host.includes(":") ? `[${host}]` : host}:${port}${path}?${query}`,
+      "binary",
+      {
+        createConnection: () => line,
+        headers: { Authorization: `PVEAPIToken=${apitoken}` },
+        perMessageDeflate: false,
+        maxPayload: MAX_FRAME_BYTES,
+      },
+    );
+    return new Promise((resolve, reject) => {
+      const fail = (why: string): void => {
+        ws.terminate();
+        const what = `GET ${path} at ${host}:${port}`;
+        reject(new AppError("node.unavailable", `${what} failed: ${why}`));
+      };
+      const onAbort = (): void => fail("the move was called off");
+      signal.addEventListener("abort", onAbort, { once: true });
+      ws.once("unexpected-response", (_request, answer) =>
+        fail(`${answer.statusCode} ${answer.statusMessage ?? ""}`),
+      );
+      ws.once("error", (err) => fail(err.message));
+      ws.once("open", () => {
+        signal.removeEventListener("abort", onAbort);
+        resolve(ws);
+      });
+      if (signal.aborted) onAbort();
+    });
   }
 
   call(method: string, path: string, params: Readonly<Record<string, string>> = {}): Promise<unknown> {

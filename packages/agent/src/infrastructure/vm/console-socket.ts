@@ -4,13 +4,15 @@ import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 
-/** QEMU makes the sockets of screens itself, in the folder it may write to; serial ports it was handed. */
+/** QEMU makes these itself, in the folder it may write to; serial ports it was handed. */
+const MADE_BY_QEMU: ReadonlySet<string> = new Set(["vnc", "spice", "ram", "nbd"]);
+
 export async function connectConsole(
   process: GuestProcess,
   name: string,
   signal: AbortSignal,
 ): Promise<ConsoleSocket> {
-  const path = name === "vnc" || name === "spice" ? join(process.ioFolder, name) : process.socketPath(name);
+  const path = MADE_BY_QEMU.has(name) ? join(process.ioFolder, name) : process.socketPath(name);
   const socket = await connectUnixSocket(path, {
     signal,
     ...given({ ownerUid: process.uid }),

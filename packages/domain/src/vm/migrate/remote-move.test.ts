@@ -1,6 +1,12 @@
 import { expect, test } from "vitest";
 import { parseVmConfig } from "../config/parse-config.ts";
-import { leftDiscs, parseRemoteEndpoint, remoteCreateParams, remoteDisks } from "./remote-move.ts";
+import {
+  leftDiscs,
+  parseRemoteEndpoint,
+  remoteCreateParams,
+  remoteDisks,
+  requireLeavable,
+} from "./remote-move.ts";
 import { parseStorageMap } from "./storage-map.ts";
 
 const conf = (...lines: string[]) =>
@@ -44,7 +50,7 @@ test("a VM is asked for with its disks from what was uploaded, its cards on mapp
     { key: "scsi0", volid: "local:100/vm-100-disk-0.qcow2", storage: "store" },
     { key: "scsi1", volid: "fast:vm-100-disk-1", storage: "slow" },
   ]);
-  const files = { scsi0: "store:import/a.qcow2", scsi1: "slow:import/b.raw" };
+  const files = { scsi0: { file: "store:import/a.qcow2" }, scsi1: { file: "slow:import/b.raw" } };
   const bridges = parseStorageMap("vmbr0:vmbr5,vmbr1");
   expect(remoteCreateParams(config, 300, disks, files, { storages, bridges })).toEqual({
     vmid: "300",
@@ -68,4 +74,25 @@ test("snapshots keep a VM in its cluster", () => {
 test("disks that are not attached keep it too: with its source they would go", () => {
   const config = conf("name: web", "unused0: local:100/vm-100-disk-2.qcow2");
   expect(() => remoteDisks(100, config, parseStorageMap("1"))).toThrow("has unused disks (unused0)");
+});
+
+test("one that runs is asked for with empty disks of the same size", () => {
+  const config = conf("scsi0: local:100/vm-100-disk-0.raw,discard=on,size=51M");
+  const maps = { storages: parseStorageMap("store"), bridges: parseStorageMap("1") };
+  const disks = remoteDisks(100, config, maps.storages);
+  const sized = (bytes: number) => remoteCreateParams(config, 300, disks, { scsi0: { bytes } }, maps);
+  expect(sized(51 * 1024 ** 2)["scsi0"]).toBe("store:0.0498046875,discard=on");
+  expect(() => sized(1000)).toThrow("no whole KiB");
+});
+
+test("what is bound to its place keeps a VM that runs", () => {
+  const refusals = {
+    "ide0: local:iso/debian.iso,media=cdrom": "discs that stay in this cluster (ide0 (local:iso/debian.iso))",
+    "serial1: /dev/ttyS0": "devices of this node (serial1)",
+    "tpmstate0: local:100/vm-100-disk-1.raw,size=4M,version=v2.0": "a TPM",
+    "[PENDING]\ncores: 2": "wait for its next start (cores)",
+  };
+  for (const [lines, why] of Object.entries(refusals))
+    expect(() => requireLeavable(100, conf("memory: 128", lines))).toThrow(why);
+  expect(requireLeavable(100, conf("ide2: local:100/vm-100-cloudinit.qcow2,media=cdrom"))).toBeUndefined();
 });

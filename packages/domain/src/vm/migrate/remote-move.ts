@@ -4,6 +4,7 @@ import { conflict, parameterError } from "../../request/failures.ts";
 import { readPropertyString } from "../../schema/property-string.ts";
 import { driveFile, isCdrom, isCloudinitVolume, listDrives } from "../config/drive.ts";
 import type { VmConfig } from "../config/vm-config.ts";
+import { localResources } from "./movable.ts";
 import { mapStorage, type StorageMap } from "./storage-map.ts";
 
 export interface RemoteEndpoint {
@@ -23,6 +24,8 @@ export interface RemoteDisk {
 }
 
 const DEFAULT_PORT = 8006;
+const KIB = 1024;
+const GIB = 1024 ** 3;
 /** Of the place where it is, or made anew by whoever makes the VM. */
 const NOT_ALONG = /^(?:digest|lock|parent|meta|vmgenid|vmstate|runningmachine|runningcpu|unused\d+)$/;
 
@@ -58,12 +61,36 @@ export function remoteDisks(vmid: number, config: VmConfig, map: StorageMap): re
   });
 }
 
-/** Parameters of `POST /nodes/{node}/qemu` there; `files` are what the disks were uploaded as, by their keys. */
+/** Throws what a VM that runs cannot take along: where it is off, it is left out or made anew. */
+export function requireLeavable(vmid: number, config: VmConfig): void {
+  const discs = leftDiscs(config);
+  if (discs.length > 0)
+    throw conflict(
+      `VM ${vmid} runs with discs that stay in this cluster (${discs.join(", ")}): take them out first`,
+    );
+  const bound = localResources(config.values);
+  if (bound.length > 0)
+    throw conflict(
+      `VM ${vmid} runs with devices of this node (${bound.join(", ")}): stop it first, or take them away`,
+    );
+  if (config.values["tpmstate0"] !== undefined)
+    throw conflict(`VM ${vmid} runs with a TPM, whose state is not sent to other clusters: shut it down`);
+  const pending = Object.keys(config.pending);
+  if (pending.length > 0)
+    throw conflict(
+      `VM ${vmid} has changes that wait for its next start (${pending.join(", ")}): take them back, or start it anew first`,
+    );
+}
+
+/** What a disk there is made of: a file that was uploaded, or nothing yet. */
+export type DiskOrigin = { readonly file: string } | { readonly bytes: number };
+
+/** Parameters of `POST /nodes/{node}/qemu` there; `origins` by the keys of disks. */
 export function remoteCreateParams(
   config: VmConfig,
   vmid: number,
   disks: readonly RemoteDisk[],
-  files: Readonly<Record<string, string>>,
+  origins: Readonly<Record<string, DiskOrigin>>,
   maps: { readonly storages: StorageMap; readonly bridges: StorageMap },
 ): Record<string, string> {
   const params: Record<string, string> = { vmid: String(vmid) };
@@ -80,14 +107,22 @@ export function remoteCreateParams(
       const options = text
         .split(",")
         .filter((part) => part !== driveFile(text) && !/^(?:file|volume|size|format)=/.test(part));
-      const made = [`${disk.storage}:0`, `import-from=${files[key] ?? ""}`];
-      params[key] = [...made, ...options].join(",");
+      params[key] = [...madeOf(disk, origins[key]), ...options].join(",");
     } else if (isCloudinitVolume(drive.file)) {
       const storage = parseVolumeId(drive.file)?.storage ?? "";
       params[key] = `${mapStorage(maps.storages, storage)}:cloudinit`;
     } else params[key] = "none,media=cdrom";
   }
   return params;
+}
+
+function madeOf({ key, storage }: RemoteDisk, origin: DiskOrigin | undefined): readonly string[] {
+  if (origin !== undefined && "bytes" in origin) {
+    if (origin.bytes % KIB !== 0)
+      throw conflict(`${key} has ${origin.bytes} bytes, no whole KiB: resize it, or shut the VM down first`);
+    return [`${storage}:${origin.bytes / GIB}`];
+  }
+  return [`${storage}:0`, `import-from=${origin?.file ?? ""}`];
 }
 
 /** Discs that stay behind. */

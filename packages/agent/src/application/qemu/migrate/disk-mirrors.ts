@@ -8,16 +8,18 @@ import { endJob, removeNode } from "../disk/qemu-copy.ts";
 import { presentTop } from "../disk/top-node.ts";
 import type { SendWork } from "./sent-volumes.ts";
 
+type Disk = Pick<OfferedVolume, "key" | "volid">;
+
 const PREFIX = "move-";
 const TELL_EVERY_MS = 1_000;
 
 export class DiskMirrors {
   readonly #process: QemuProcess;
   readonly #socket: string;
-  readonly #disks: readonly OfferedVolume[];
+  readonly #disks: readonly Disk[];
   readonly #work: SendWork;
 
-  constructor(process: QemuProcess, socket: string, disks: readonly OfferedVolume[], work: SendWork) {
+  constructor(process: QemuProcess, socket: string, disks: readonly Disk[], work: SendWork) {
     this.#process = process;
     this.#socket = socket;
     this.#disks = disks;
@@ -55,7 +57,7 @@ export class DiskMirrors {
     for (const disk of this.#disks) await this.#untilReady(disk);
   }
 
-  async #untilReady({ key, volid }: OfferedVolume): Promise<void> {
+  async #untilReady({ key, volid }: Disk): Promise<void> {
     const { log, progress, signal } = this.#work;
     const { clock } = this.#process.qmp;
     let told = 0;

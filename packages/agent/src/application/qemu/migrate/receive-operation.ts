@@ -5,29 +5,23 @@ import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
-import {
-  takenTransfer,
-  type RamTransfer,
-  type WantedTransfer,
-} from "@gpve/domain/vm/migrate/ram-transfer.ts";
+import type { RamTransfer, WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { vmStarter, type StartVmPorts } from "../start/start-vm.ts";
 import { runningVm } from "../running-vm.ts";
 import { RECEIVE_OPERATION, type Arrival, type Arrivals } from "./arrivals.ts";
+import { awaitIncoming, endIncoming, goOnHere } from "./incoming.ts";
 import { OfferedConfigs } from "./offered-configs.ts";
 import {
   freeMade,
   makeVolumes,
   receiveVolume,
   serveVolumes,
-  stopServing,
   withVolumes,
   type ReceiveVolumePorts,
 } from "./received-volumes.ts";
-import { setTransfer, transferAbilities } from "./qemu-transfer.ts";
 import { untilAnswered } from "./whose-guest.ts";
 
 export interface ReceivePorts extends StartVmPorts {
@@ -58,8 +52,6 @@ type Context = StepContext<ReceiveArgs, ReceiveState>;
 /** Longer than it takes to be given the lease on guests under HA. */
 const MAY_RUN_MS = 20_000;
 const MAY_RUN_POLL_MS = 100;
-const GO_ON_MS = 5;
-const GO_ON_TRIES = 1_000;
 
 export function receiveVmOperation(
   host: ReceivePorts,
@@ -122,7 +114,7 @@ async function startIncoming(
   const { node } = host.configs;
   const deps = { node, records: host.records, sha1Hex: host.sha1Hex, clock: host.clock };
   // Sent once more: what came before is of no use.
-  await end(host, vmid);
+  await endIncoming(host, vmid);
   await untilMayRun(host, vmid, AbortSignal.any([ctx.signal, arrival.gone]));
   const configs = new OfferedConfigs(deps, vmid, config, offer.microvm);
   await vmStarter({ ...host, configs }).receive(
@@ -130,19 +122,10 @@ async function startIncoming(
     ctx,
   );
   const process = requireProcess(host, vmid);
-  const { qmp } = process;
-  await serveVolumes(host, process, offer, volumes);
-  await qmp.execute("migrate-set-capabilities", {
-    capabilities: [
-      // Disks are opened for writing when the guest goes on, and not before.
-      { capability: "late-block-activate", state: true },
-      { capability: "events", state: true },
-    ],
-  });
-  const taken = wanted === undefined ? undefined : takenTransfer(wanted, await transferAbilities(qmp));
-  await setTransfer(qmp, taken);
-  await qmp.execute("migrate-incoming", { uri: `unix:${process.ioFolder}/ram` }, { signal: ctx.signal });
-  return taken;
+  const live = offer.volumes.filter(({ isLive }) => isLive);
+  const served = Object.fromEntries(live.map(({ key, volid }) => [key, volumes[volid] ?? ""]));
+  await serveVolumes(host, process, served);
+  return awaitIncoming(process, wanted, ctx.signal);
 }
 
 /** A guest under HA needs this node's lease, which it takes when one is on its way; without it, the start says why not. */
@@ -189,40 +172,17 @@ async function takeOver(host: ReceivePorts, ctx: Context): Promise<void> {
     ctx.log(`VM ${vmid} is on this node now`);
     return;
   }
-  const { qmp } = process;
-  // What came over NBD is whole: its owner stands still. Nobody may write to it any more but the guest.
-  if ((ctx.state.volumes ?? []).length > 0) await stopServing(process);
-  if (ctx.state.isPaused !== true) {
-    await goOn(host, process);
-    // Switches learn where its cards are now.
-    await qmp
-      .raw("announce-self", { initial: 50, max: 550, rounds: 5, step: 100 })
-      .catch((err: unknown) => ignore(err, "the guest is heard of when it first sends something"));
-  }
+  const served = (ctx.state.volumes ?? []).length > 0;
+  await goOnHere(host, process, { served, isPaused: ctx.state.isPaused === true });
   ctx.log(`VM ${vmid} goes on here`);
-}
-
-/** Also where the last of it is being read, and where it stood still when it was sent. */
-async function goOn(host: ReceivePorts, { qmp }: QemuProcess): Promise<void> {
-  for (let tries = 0; tries < GO_ON_TRIES; tries++) {
-    await qmp.execute("cont");
-    const { status } = await qmp.execute("query-status");
-    if (status !== "inmigrate" && status !== "paused" && status !== "prelaunch") return;
-    await host.clock.sleep(GO_ON_MS);
-  }
 }
 
 async function letGo(host: ReceivePorts, ctx: Context): Promise<void> {
   const { args, state, log } = ctx;
   if (state.begun !== true) return;
   if ((await askOwner(host, ctx)) === host.configs.node) return;
-  await end(host, args.vmid);
+  await endIncoming(host, args.vmid);
   await freeMade(host, state.volumes ?? [], log);
-}
-
-async function end(host: ReceivePorts, vmid: number): Promise<void> {
-  await runningVm(host, vmid)?.kill();
-  await vmStarter(host).stopHelpers(vmid);
 }
 
 function requireProcess(host: ReceivePorts, vmid: number): QemuProcess {

@@ -108,18 +108,18 @@ export function withVolumes(conf: string, names: Readonly<Record<string, string>
 export async function serveVolumes(
   host: { readonly storages: GuestStorages },
   process: QemuProcess,
-  offer: MoveOffer,
-  names: Readonly<Record<string, string>>,
+  /** By the keys of drives. */
+  volids: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const live = offer.volumes.filter(({ isLive }) => isLive);
+  const live = Object.entries(volids);
   if (live.length === 0) return;
   const { qmp } = process;
   await qmp.raw("nbd-server-start", {
     addr: { type: "unix", data: { path: `${process.ioFolder}/nbd` } },
     "max-connections": 0,
   });
-  for (const { key, volid } of live) {
-    const { plugin, volname } = volumeOf(host, names[volid] ?? "");
+  for (const [key, volid] of live) {
+    const { plugin, volname } = volumeOf(host, volid);
     const { node, format } = await plugin.attach(volname);
     await qmp.raw("blockdev-add", {
       driver: format,

@@ -50,7 +50,9 @@ export interface SendVmWork {
 /** What is done with more care than at first, where a guest is to be held in time. */
 type Care = Pick<RamLimits, "patience" | "fullBytes">;
 
-type StreamWork = SendVmWork & Care & Pick<RamLimits, "transfer">;
+type StreamWork = Pick<SendVmWork, "signal" | "log" | "progress" | "bwlimit"> &
+  Care &
+  Pick<RamLimits, "transfer">;
 
 const MOST_TRIES = 3;
 const DEFAULT_DOWNTIME_S = 0.1;
@@ -117,7 +119,7 @@ async function transferOf(
 }
 
 /** Where what was sent cannot be trusted it is sent once more, and more slowly; meanwhile the guest goes on here. */
-async function persistently<T>(
+export async function persistently<T>(
   host: RamStatePorts,
   process: QemuProcess,
   { log, signal }: Pick<SendVmWork, "log" | "signal">,
@@ -159,12 +161,12 @@ function requireUnbound(vmid: number, values: VmValues): void {
 }
 
 /** Disks and RAM. */
-async function streamVm(
-  host: SendVmPorts,
-  peer: MovePeer,
+export async function streamVm(
+  host: Pick<SendVmPorts, "clock" | keyof RamStatePorts>,
+  peer: Pick<MovePeer, "forward" | "close">,
   process: QemuProcess,
   values: VmValues,
-  live: readonly OfferedVolume[],
+  live: readonly Pick<OfferedVolume, "key" | "volid">[],
   work: StreamWork,
 ): Promise<Pick<SentVm, "close" | "stoppedAt">> {
   const ram = await peer.forward(process, "ram");
@@ -199,7 +201,7 @@ async function streamVm(
 }
 
 async function stream(
-  host: SendVmPorts,
+  host: Pick<SendVmPorts, "clock">,
   socket: string,
   process: QemuProcess,
   values: VmValues,

@@ -1,6 +1,7 @@
 // A VM on its way to a cluster that is made up, and a cluster that is reached over real TLS.
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import type { RemoteCluster } from "@gpve/domain/vm/migrate/remote-cluster.ts";
 import type { RemoteEndpoint } from "@gpve/domain/vm/migrate/remote-move.ts";
 import {
@@ -54,6 +55,7 @@ describe("a VM that leaves", () => {
         calls.push(`upload ${storage} ${name.replace(/-[0-9a-f]{8}\./, "-ID.")} ${bytes > 0}`);
         return "UPID:far:imgcopy";
       },
+      peer: () => Promise.reject(new Error("nobody sends VMs that are off by a line")),
     };
     const clock = { ...world.host.clock, sleep: async () => undefined };
     remote = new RemoteMigration({ ...world.host, clock, reach: () => cluster }, engine);
@@ -117,7 +119,7 @@ describe("a VM that leaves", () => {
   test("is refused while it runs, or where it is a template", async () => {
     await world.run(100);
     await expect(ask()).rejects.toThrow("without --online");
-    await expect(ask({ online: true })).rejects.toThrow("shut it down");
+    await expect(ask({ online: true })).rejects.toThrow("discs that stay in this cluster");
     await world.add(101, { template: "1" });
     await expect(ask({ vmid: 101 })).rejects.toThrow("is a template");
   });
@@ -165,7 +167,7 @@ describe("another cluster over HTTPS", () => {
   afterEach(() => void server.close());
 
   test("is asked with the token, only when it is the one that was named", async () => {
-    const cluster = new HttpsCluster(endpoint, quiet);
+    const cluster = new HttpsCluster(endpoint, quiet, tmpdir());
     expect(await cluster.call("GET", "/x", { a: "1" })).toBe("fine");
     expect(await cluster.call("POST", "/y", { a: "1 2" })).toBe("fine");
     expect(await cluster.call("DELETE", "/empty")).toBeNull();
@@ -177,15 +179,17 @@ describe("another cluster over HTTPS", () => {
     await expect(cluster.call("GET", "/bad")).rejects.toThrow("was refused: wrong; a: b");
     await expect(cluster.call("GET", "/plain")).rejects.toThrow("was refused: 502");
     const heard = seen.length;
-    const other = new HttpsCluster({ ...endpoint, fingerprint: "00" }, quiet);
+    const other = new HttpsCluster({ ...endpoint, fingerprint: "00" }, quiet, tmpdir());
     await expect(other.call("GET", "/x")).rejects.toThrow("another fingerprint");
     const { fingerprint: _none, ...unnamed } = endpoint;
-    await expect(new HttpsCluster(unnamed, quiet).call("GET", "/x")).rejects.toThrow("give the fingerprint");
+    await expect(new HttpsCluster(unnamed, quiet, tmpdir()).call("GET", "/x")).rejects.toThrow(
+      "give the fingerprint",
+    );
     expect(seen).toHaveLength(heard);
   });
 
   test("takes files as an upload, no faster than told", async () => {
-    const cluster = new HttpsCluster(endpoint, quiet);
+    const cluster = new HttpsCluster(endpoint, quiet, tmpdir());
     const body = (async function* () {
       yield Buffer.from("abc");
       yield Buffer.from("def");

@@ -1,10 +1,10 @@
 // A VM that leaves for another cluster: its disks are uploaded there and a VM is made of them, by nothing but PVE's own
 // methods. Until that is done all of it is still here; afterwards it goes only when that was asked for.
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
-import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
+import { checkLock, isTemplate, setLock } from "@gpve/domain/guest/guest-lock.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { conflict, refused } from "@gpve/domain/request/failures.ts";
 import type { ReachCluster, RemoteCluster } from "@gpve/domain/vm/migrate/remote-cluster.ts";
@@ -13,22 +13,22 @@ import {
   parseRemoteEndpoint,
   remoteCreateParams,
   remoteDisks,
+  requireLeavable,
   type RemoteDisk,
   type RemoteEndpoint,
 } from "@gpve/domain/vm/migrate/remote-move.ts";
 import { parseStorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import { submitVmTask, vmKey } from "../request/vm-tasks.ts";
-import { runningVm, type RunningPorts } from "../running-vm.ts";
+import { runningVm } from "../running-vm.ts";
+import { waitForTask } from "./remote-task.ts";
+import { keepLive, sendLive, type LivePorts, type LiveState } from "./send-live.ts";
 
-export interface RemoteMigratePorts extends RunningPorts {
+export interface RemoteMigratePorts extends LivePorts {
   readonly configs: VmConfigs;
-  readonly storages: GuestStorages;
-  readonly clock: Clock;
   readonly ids: Ids;
   readonly reach: ReachCluster;
 }
@@ -41,20 +41,19 @@ export interface RemoteMigrateArgs {
   readonly storages: string;
   readonly bridges: string;
   readonly delete: boolean;
+  readonly online: boolean;
   /** KiB/s */
   readonly bwlimit?: number;
 }
 
-interface RemoteState {
+interface RemoteState extends LiveState {
   /** Uploaded there, by the keys of disks. */
   files?: Readonly<Record<string, string>>;
-  done?: boolean;
 }
 
 type Context = StepContext<RemoteMigrateArgs, RemoteState>;
 
 const REMOTE_MIGRATE = "qmremote";
-const POLL_MS = 250;
 
 export class RemoteMigration {
   readonly #host: RemoteMigratePorts;
@@ -76,10 +75,10 @@ export class RemoteMigration {
     checkLock(config);
     if (isTemplate(config)) throw refused(`VM ${vmid} is a template: clone it, and move the clone`);
     if (params.delete === true) ctx.access.require(`/vms/${vmid}`, ["VM.Allocate"]);
-    if (runningVm(this.#host, vmid) !== undefined)
-      throw online === true
-        ? new AppError("feature.unsupported", `VM ${vmid} runs: shut it down, clusters take VMs that are off`)
-        : conflict("can't migrate running VM without --online");
+    if (runningVm(this.#host, vmid) !== undefined) {
+      if (online === true) requireLeavable(vmid, config);
+      else throw conflict("can't migrate running VM without --online");
+    }
     remoteDisks(vmid, config, parseStorageMap(params["target-storage"]));
     parseStorageMap(params["target-bridge"]);
     const id = this.#host.ids.newUuid();
@@ -90,6 +89,7 @@ export class RemoteMigration {
       storages: params["target-storage"],
       bridges: params["target-bridge"],
       delete: params.delete ?? false,
+      online: online ?? false,
       ...given({ bwlimit }),
     };
     return submitVmTask(this.#engine, REMOTE_MIGRATE, vmid, args, ctx);
@@ -111,23 +111,33 @@ export class RemoteMigration {
     if (endpoint === undefined) throw conflict("the agent was started again meanwhile: ask for it again");
     const remote = this.#host.reach(endpoint, ctx.signal);
     const config = this.#host.configs.get(vmid);
+    const process = runningVm(this.#host, vmid);
     // It may have been started while this waited.
-    if (runningVm(this.#host, vmid) !== undefined)
-      throw conflict("can't migrate running VM without --online");
+    if (process !== undefined && !args.online) throw conflict("can't migrate running VM without --online");
     const maps = { storages: parseStorageMap(args.storages), bridges: parseStorageMap(args.bridges) };
     const disks = remoteDisks(vmid, config, maps.storages);
     const { version } = ((await remote.call("GET", "/version")) ?? {}) as { version?: string };
     log(`the cluster at ${endpoint.host}:${endpoint.port} answers (version ${version ?? "unknown"})`);
     for (const disc of leftDiscs(config)) log(`${disc} stays here`);
-    for (const disk of disks) await this.#upload(ctx, remote, disk);
-    const params = remoteCreateParams(config, targetVmid, disks, state.files ?? {}, maps);
-    const upid = await remote.call("POST", "/nodes/localhost/qemu", params);
-    await this.#wait(remote, String(upid), ctx.signal);
-    state.done = true;
-    await ctx.checkpoint();
+    if (process !== undefined) {
+      const reachAgain = (): RemoteCluster => this.#host.reach(endpoint, new AbortController().signal);
+      await sendLive(this.#host, { remote, reachAgain, config, disks, maps, process }, ctx);
+    } else {
+      for (const disk of disks) await this.#upload(ctx, remote, disk);
+      const files = Object.entries(state.files ?? {}).map(([key, file]) => [key, { file }] as const);
+      const params = remoteCreateParams(config, targetVmid, disks, Object.fromEntries(files), maps);
+      const upid = await remote.call("POST", "/nodes/localhost/qemu", params);
+      await waitForTask(this.#host, remote, String(upid), ctx.signal);
+      state.done = true;
+      await ctx.checkpoint();
+      await this.#clear(remote, ctx);
+    }
     log(`it is VM ${targetVmid} there`);
-    await this.#clear(remote, ctx);
     this.#endpoints.delete(args.endpoint);
+    if (!args.delete && process !== undefined) {
+      await this.#host.configs.change(vmid, (now) => setLock(now, "migrate"));
+      log(`VM ${vmid} is stopped here, and locked: it goes on there`);
+    }
     if (!args.delete) return;
     log(`VM ${vmid} is destroyed here`);
     await this.#engine.submit({
@@ -155,21 +165,7 @@ export class RemoteMigration {
       { name, size, body },
       { progress: (fraction) => progress(fraction, volid), ...given({ bytesPerSecond }) },
     );
-    await this.#wait(remote, upid, ctx.signal);
-  }
-
-  async #wait(remote: RemoteCluster, upid: string, signal: AbortSignal): Promise<void> {
-    const node = upid.split(":")[1] ?? "";
-    for (;;) {
-      const path = `/nodes/${node}/tasks/${encodeURIComponent(upid)}/status`;
-      const { status, exitstatus } = ((await remote.call("GET", path)) ?? {}) as Record<string, string>;
-      if (status === "stopped" && /^(?:OK|WARNINGS: \d+)$/.test(exitstatus ?? "")) return;
-      if (status === "stopped")
-        throw new AppError("operation.failed", `the other cluster says: ${exitstatus ?? "nothing"}`, {
-          pveStatus: 500,
-        });
-      await this.#host.clock.sleep(POLL_MS, signal);
-    }
+    await waitForTask(this.#host, remote, upid, ctx.signal);
   }
 
   /** Nothing but the VM stays there. */
@@ -188,6 +184,7 @@ export class RemoteMigration {
     const { args, state, log } = ctx;
     const endpoint = this.#endpoints.get(args.endpoint);
     this.#endpoints.delete(args.endpoint);
+    await keepLive(this.#host, endpoint && this.#host.reach(endpoint, ctx.signal), ctx);
     if (state.files === undefined) return;
     if (endpoint === undefined) {
       log(`what was uploaded is left there: ${Object.values(state.files).join(", ")}`);
