@@ -7,6 +7,7 @@ import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { findMove, noOtherNodes } from "./application/guest/move-ports.ts";
 import type { GuestArrivals } from "./application/guest/node-kind.ts";
 import { Arrivals } from "./application/qemu/migrate/arrivals.ts";
+import { announce } from "./application/qemu/migrate/incoming.ts";
 import { migrateVmOperation } from "./application/qemu/migrate/migrate-operation.ts";
 import { receiveVmOperation } from "./application/qemu/migrate/receive-operation.ts";
 import { runningVm } from "./application/qemu/running-vm.ts";
@@ -61,6 +62,11 @@ export function composeMigration(
       prepare: (move, offer, gone) => arrivals.prepare(engine, move, offer, gone),
       receive: (move, volid, source) => arrivals.receive(move, volid, source),
       start: (move, wanted) => arrivals.start(move, wanted),
+      announce: async (move) => {
+        arrivals.require(move);
+        const process = runningVm(host, move.vmid);
+        if (process !== undefined) await announce(process);
+      },
       socketOf: (move, channel) => {
         arrivals.require(move);
         const process = runningVm(host, move.vmid);

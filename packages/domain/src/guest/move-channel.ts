@@ -37,6 +37,8 @@ export interface OfferedVolume {
 export interface MoveAnswer {
   /** Names of new volumes, by those of the old ones. */
   readonly volumes: Readonly<Record<string, string>>;
+  /** It can be told to announce the guest. */
+  readonly announces?: true;
 }
 
 /** One end's line to the other. */
@@ -49,6 +51,12 @@ export interface MovePeer {
   start(signal: AbortSignal, wanted?: WantedTransfer): Promise<RamTransfer | undefined>;
   /** A unix socket of this host: what the guest sends there arrives at what the other end serves by that name. */
   forward(process: GuestProcess, channel: string): Promise<ForwardedSocket>;
+  /**
+   * The guest stands still here: switches are told there where its cards will be. What comes for it meanwhile waits there
+   * for it, an acknowledgement of what it sent last above all, which it would wait for in vain after it has gone on.
+   * undefined = the other end cannot.
+   */
+  announce?(): void;
   /** Fires when the other end is gone, or has given up. */
   readonly lost: AbortSignal;
   close(): void;
@@ -86,6 +94,8 @@ export interface MoveReceiver {
   receive(move: GuestMove, volid: string, source: MoveSource): Promise<string>;
   /** All its volumes are here: its process is to wait for the rest. What it takes of what is wanted. */
   start(move: GuestMove, wanted?: WantedTransfer): Promise<RamTransfer | undefined>;
+  /** The guest stands still where it was: whoever sends it something is to send it here. */
+  announce?(move: GuestMove): Promise<void>;
   /** Takes copies of guests that stay where they are. */
   readonly replicas?: ReplicaKeeper | undefined;
   /** Takes control planes of virtual clusters. */

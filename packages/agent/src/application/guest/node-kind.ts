@@ -17,6 +17,7 @@ export interface GuestArrivals {
   readonly prepare: MoveReceiver["prepare"];
   readonly receive: MoveReceiver["receive"];
   readonly start: MoveReceiver["start"];
+  readonly announce?: MoveReceiver["announce"];
   readonly socketOf: MoveReceiver["socketOf"];
 }
 

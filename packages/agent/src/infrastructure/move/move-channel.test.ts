@@ -39,6 +39,7 @@ let received = "";
 let taken: RamTransfer | undefined;
 const started: unknown[] = [];
 const files: string[] = [];
+const announced: number[] = [];
 
 const receiver: MoveReceiver = {
   find: (vmid, id) =>
@@ -58,6 +59,7 @@ const receiver: MoveReceiver = {
     started.push(wanted);
     return taken;
   },
+  announce: async ({ vmid }) => void announced.push(vmid),
   socketOf: () => ({ path: join(folder, "guest") }),
   clusters: {
     begin: async () => ({
@@ -137,7 +139,7 @@ afterAll(() => undefined);
 describe("the line between two agents", () => {
   test("carries offers, volumes and what guests say to each other", async () => {
     const peer = await dialer(identities.source).connect(move, quiet);
-    expect(await peer.prepare(offer, quiet)).toEqual({ volumes: { a: "b" } });
+    expect(await peer.prepare(offer, quiet)).toEqual({ volumes: { a: "b" }, announces: true });
     const name = await peer.send(
       "local:x",
       {
@@ -151,6 +153,10 @@ describe("the line between two agents", () => {
     );
     expect([name, received]).toEqual(["local:x-there", "disk"]);
     await peer.start(quiet);
+    // Nobody waits for an answer, and none is taken for that to something else.
+    peer.announce?.();
+    await peer.start(quiet);
+    expect(announced).toEqual([100]);
     const process = await new FakeGuests().startQemu({
       id: "7",
       label: "VM 7",

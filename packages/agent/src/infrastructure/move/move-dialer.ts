@@ -161,6 +161,7 @@ class DialedPeer implements MovePeer {
   readonly #folder: string;
   readonly #lost = new AbortController();
   #isClosed = false;
+  #announces = false;
 
   constructor(
     move: GuestMove,
@@ -184,7 +185,9 @@ class DialedPeer implements MovePeer {
   }
 
   async prepare(offer: MoveOffer, signal: AbortSignal): Promise<MoveAnswer> {
-    return (await this.#ask({ prepare: offer }, signal)) as MoveAnswer;
+    const answer = (await this.#ask({ prepare: offer }, signal)) as MoveAnswer;
+    this.#announces = answer.announces === true;
+    return answer;
   }
 
   async start(signal: AbortSignal, wanted?: WantedTransfer): Promise<RamTransfer | undefined> {
@@ -230,6 +233,10 @@ class DialedPeer implements MovePeer {
       signal.removeEventListener("abort", hangUp);
       socket.destroy();
     }
+  }
+
+  announce(): void {
+    if (this.#announces && !this.#lead.destroyed) writeLine(this.#lead, { announce: true });
   }
 
   forward(process: GuestProcess, channel: string): Promise<ForwardedSocket> {

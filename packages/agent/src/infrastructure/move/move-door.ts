@@ -43,6 +43,7 @@ const PURPOSES: Readonly<Record<string, GuestMove["purpose"]>> = {
 interface LeadLine {
   readonly prepare?: MoveOffer;
   readonly start?: boolean;
+  readonly announce?: boolean;
   /** With `start`: how the source would send RAM. */
   readonly transfer?: unknown;
 }
@@ -126,6 +127,10 @@ export class MoveDoor {
     for (;;) {
       const line = (await readLine(socket)) as LeadLine | undefined;
       if (line === undefined) break;
+      if (line.announce === true) {
+        this.#announce(move);
+        continue;
+      }
       try {
         writeLine(socket, { ok: await this.#asked(move, line, gone.signal) });
       } catch (err) {
@@ -135,9 +140,16 @@ export class MoveDoor {
     socket.end();
   }
 
-  async #asked(move: GuestMove, { prepare, start, transfer }: LeadLine, gone: AbortSignal): Promise<unknown> {
+  /** Nobody waits for it. */
+  #announce(move: GuestMove): void {
+    const { receiver, log } = this.#deps;
+    background(log, "announcing a guest that comes", receiver.announce?.(move) ?? Promise.resolve());
+  }
+
+  async #asked(move: GuestMove, line: LeadLine, gone: AbortSignal): Promise<unknown> {
     const { receiver } = this.#deps;
-    if (prepare !== undefined) return receiver.prepare(move, prepare, gone);
+    const { prepare, start, transfer } = line;
+    if (prepare !== undefined) return { ...(await receiver.prepare(move, prepare, gone)), announces: true };
     if (start !== true) throw new AppError("request.invalid", "this node was asked what it does not know");
     return (await receiver.start(move, decodeWanted(transfer))) ?? true;
   }

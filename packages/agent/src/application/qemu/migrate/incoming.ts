@@ -45,8 +45,12 @@ export async function goOnHere(
   if (guest.served) await stopServing(process);
   if (guest.isPaused) return;
   await goOn(host, process);
-  // Switches learn where its cards are now.
-  await process.qmp
+  await announce(process);
+}
+
+/** Switches learn where its cards are, also while it does not run yet: what comes for it waits in its queue. */
+export async function announce({ qmp }: QemuProcess): Promise<void> {
+  await qmp
     .raw("announce-self", { initial: 50, max: 550, rounds: 5, step: 100 })
     .catch((err: unknown) => ignore(err, "the guest is heard of when it first sends something"));
 }

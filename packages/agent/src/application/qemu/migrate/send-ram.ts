@@ -30,6 +30,8 @@ export interface SendWork {
   readonly clock: Clock;
   /** The guest stands still and its disks are quiet: the last moment to do something with them. */
   readonly atStandstill?: () => Promise<void>;
+  /** The guest stands still, most likely for good: what is sent to it should go where it will be. Told more than once. */
+  readonly atRest?: () => void;
 }
 
 export interface SentRam extends MigrationInfo {
@@ -67,7 +69,13 @@ export async function sendRam(
   const lastMs = Math.max(1, Math.round(limits.downtimeMs * (1 - HANDOVER_SHARE)));
   const { bytesPerSecond, patience = 1, fullBytes } = limits;
   const still = isEmulated(process)
-    ? await StandstillAtSyncs.begin(process, { lastMs, bytesPerSecond, patience, fullBytes })
+    ? await StandstillAtSyncs.begin(process, {
+        lastMs,
+        bytesPerSecond,
+        patience,
+        fullBytes,
+        atRest: work.atRest,
+      })
     : undefined;
   await qmp.execute("migrate-set-parameters", {
     "max-bandwidth": still?.maxBandwidth ?? bytesPerSecond ?? MAX_BANDWIDTH,
@@ -91,7 +99,7 @@ async function untilSent(
   let stood = false;
   const pace = { seen: "", at: begun };
   const convergence = new Convergence();
-  const stir = eventsOf(process);
+  const stir = eventsOf(process, still === undefined ? work.atRest : undefined);
   try {
     for (;;) {
       const info = await qmp.execute("query-migrate", undefined, { signal });
@@ -120,13 +128,16 @@ async function untilSent(
 }
 
 /** Wakes at QEMU's events, and often enough without them. */
-function eventsOf({ qmp }: QemuProcess) {
+function eventsOf({ qmp }: QemuProcess, atStop?: () => void) {
   let wake = (): void => undefined;
   let isStirred = false;
   let stoppedAt: number | undefined;
   const close = qmp.events.listen({
     onEvent: ({ name, at }) => {
-      if (name === "STOP") stoppedAt = at;
+      if (name === "STOP") {
+        stoppedAt = at;
+        atStop?.();
+      }
       // The end of a pass is told too: whoever holds the guest for it waits for nothing else.
       if (name !== "MIGRATION" && name !== "MIGRATION_PASS" && name !== "STOP") return;
       isStirred = true;

@@ -14,6 +14,7 @@ class MadeUpPeer implements MovePeers {
   readonly offers: MoveOffer[] = [];
   readonly sent: string[] = [];
   readonly lost = new AbortController();
+  announced = 0;
   started = false;
   closed = false;
   forwarded: string[] = [];
@@ -43,6 +44,7 @@ class MadeUpPeer implements MovePeers {
         this.forwarded.push(channel);
         return { path: `/run/${channel}`, close: async () => undefined };
       },
+      announce: () => void this.announced++,
       lost: this.lost.signal,
       close: () => void (this.closed = true),
     };
@@ -100,6 +102,20 @@ it("sends a running VM, hands it over, and holds nothing of it", async () => {
   });
   expect(servers.owner(100)).toBe("n2");
   expect(process?.hasExited).toBe(true);
+  await close();
+});
+
+it("has the other node announce it as soon as it stands still", async () => {
+  const { moved, peers, guest, close } = await source(running);
+  const qmp = guest()?.qmp;
+  let looks = 0;
+  qmp?.answers.set("query-migrate", () => {
+    if (++looks === 1) qmp.emit("STOP", {});
+    if (looks === 2) expect(peers.announced).toBe(1);
+    return { status: looks < 3 ? "device" : "completed" };
+  });
+  expect((await moved()).exitStatus).toBe("OK");
+  expect(peers.announced).toBe(1);
   await close();
 });
 

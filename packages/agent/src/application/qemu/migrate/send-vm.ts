@@ -24,7 +24,7 @@ import type { GuestStorages } from "../../guest/guest-storages.ts";
 import { DiskMirrors, dropMirrors } from "./disk-mirrors.ts";
 import { withVolumes } from "./received-volumes.ts";
 import { transferAbilities } from "./qemu-transfer.ts";
-import { type RamLimits, sendRam } from "./send-ram.ts";
+import { type RamLimits, sendRam, type SendWork } from "./send-ram.ts";
 import { NotHeldAtSync } from "./standstill-at-syncs.ts";
 import { offeredVolumes, sendVolumes } from "./sent-volumes.ts";
 
@@ -163,7 +163,7 @@ function requireUnbound(vmid: number, values: VmValues): void {
 /** Disks and RAM. */
 export async function streamVm(
   host: Pick<SendVmPorts, "clock" | keyof RamStatePorts>,
-  peer: Pick<MovePeer, "forward" | "close">,
+  peer: Pick<MovePeer, "forward" | "close" | "announce">,
   process: QemuProcess,
   values: VmValues,
   live: readonly Pick<OfferedVolume, "key" | "volid">[],
@@ -187,6 +187,7 @@ export async function streamVm(
       const stoppedAt = await stream(host, ram.path, process, values, {
         ...work,
         ...given({ atStandstill }),
+        atRest: () => peer.announce?.(),
       });
       return { close, stoppedAt };
     } catch (err) {
@@ -205,7 +206,7 @@ async function stream(
   socket: string,
   process: QemuProcess,
   values: VmValues,
-  work: StreamWork & { readonly atStandstill?: () => Promise<void> },
+  work: StreamWork & Pick<SendWork, "atStandstill" | "atRest">,
 ): Promise<number | undefined> {
   const downtimeMs = Number(values["migrate_downtime"] ?? DEFAULT_DOWNTIME_S) * 1000;
   const speed = Number(values["migrate_speed"] ?? 0) * MIB;

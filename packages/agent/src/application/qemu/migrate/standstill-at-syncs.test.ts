@@ -142,3 +142,22 @@ it("leaves a guest alone that stood still before", async () => {
   await still.look({ ...at(3, 0), status: "completed" }, 1);
   expect((await guest.qmp.execute("query-status")).status).toBe("paused");
 });
+
+it("tells that the guest rests when it is first held, and when it will not go on", async () => {
+  let told = 0;
+  const { look } = await emulated({ atRest: () => void told++ });
+  const after: number[] = [];
+  for (const [syncs, left] of [
+    [0, 0],
+    [1, 128],
+    [1, 3],
+    // Too much was changed meanwhile: it goes on, and the next hold may not be the last either.
+    [2, 50],
+    [2, 3],
+    [3, 1],
+  ] as const) {
+    await look(at(syncs, left));
+    after.push(told);
+  }
+  expect(after).toEqual([0, 0, 1, 1, 1, 2]);
+});

@@ -42,6 +42,8 @@ export interface StandstillLimits {
   readonly patience: number;
   /** How much of its memory was not empty when it was sent before. */
   readonly fullBytes?: number | undefined;
+  /** The guest is held, and may well not go on here. */
+  readonly atRest?: (() => void) | undefined;
 }
 
 /** The guest ran while changes of its memory were read. */
@@ -71,7 +73,9 @@ export class StandstillAtSyncs {
   readonly #lastMs: number;
   readonly #patience: number;
   readonly #fullBytes: number | undefined;
+  readonly #atRest: () => void;
   #isHeld = true;
+  #holds = 0;
   #bandwidth: number;
   #syncs = 0;
   #remaining = 0;
@@ -87,6 +91,7 @@ export class StandstillAtSyncs {
     this.#lastMs = limits.lastMs;
     this.#patience = limits.patience;
     this.#fullBytes = limits.fullBytes;
+    this.#atRest = limits.atRest ?? (() => undefined);
     this.maxBandwidth = Math.min(VISIBLE, limits.bytesPerSecond ?? VISIBLE);
     this.#bandwidth = this.maxBandwidth;
   }
@@ -113,6 +118,7 @@ export class StandstillAtSyncs {
     this.#syncs = seen.syncs;
     if (isFirstPass && ram.remaining <= SMALL) return this.#limit(UNLIMITED);
     if (ram.remaining > this.#lastBytes(ram.mbps)) await this.#letGo(this.#left(ram));
+    else this.#atRest();
   }
 
   /** Of what takes time. */
@@ -132,6 +138,8 @@ export class StandstillAtSyncs {
     if (syncsOf(info.ram) > this.#syncs || AT_THE_END.has(info.status ?? ""))
       throw this.#notTrusted(info.ram);
     this.#isHeld = true;
+    // Mostly one pass is enough; of a guest that is too busy for that, each further hold may be one more of many.
+    if (++this.#holds === 1) this.#atRest();
     await this.#limit(UNLIMITED);
   }
 
