@@ -12,6 +12,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import { type Child, startChild } from "@gpve/kit/testing/child.ts";
 import { Counter, countScript } from "../../test/support/counter.ts";
 import { until, type Measured } from "./our-guest.ts";
+import { joinShare } from "./same-share.ts";
 
 const QEMU = "/usr/bin/qemu-system-x86_64";
 const MAC = "BC:24:11:00:BA:4E";
@@ -29,31 +30,40 @@ interface Qemu {
   readonly tap: string;
   readonly child: Child;
   readonly qmp: QmpClient;
+  readonly leaveShare: () => void;
+}
+
+/** Of the guest of ours that it is to be like. */
+interface Like {
+  readonly argv: readonly string[];
+  readonly share: string | undefined;
 }
 
 export class BareGuest {
   readonly #argv: readonly string[];
+  readonly #share: string | undefined;
   readonly #bridge: string;
   readonly #disks: string;
   #serial = 0;
   #now: Qemu | undefined;
   #counter: Counter | undefined;
 
-  private constructor(argv: readonly string[], bridge: string, disks: string) {
-    this.#argv = argv;
+  private constructor(like: Like, bridge: string, disks: string) {
+    this.#argv = like.argv;
+    this.#share = like.share;
     this.#bridge = bridge;
     this.#disks = disks;
   }
 
   /** `image` and `seed`: its disk and its cloud-init drive, copied. */
   static async start(
-    argv: readonly string[],
+    like: Like,
     from: { readonly image: string; readonly seed: string; readonly bridge: string },
   ): Promise<BareGuest> {
     const disks = mkdtempSync(join(tmpdir(), "gpve-bare-disks-"));
     await exec("qemu-img", ["convert", "-f", "qcow2", "-O", "qcow2", from.image, join(disks, "disk.qcow2")]);
     copyFileSync(from.seed, join(disks, "seed.qcow2"));
-    const guest = new BareGuest(argv, from.bridge, disks);
+    const guest = new BareGuest(like, from.bridge, disks);
     try {
       await guest.#begin();
       return guest;
@@ -156,14 +166,17 @@ export class BareGuest {
 
   async #launch(more: readonly string[]): Promise<Qemu> {
     const folder = mkdtempSync(join(tmpdir(), "gpve-bare-"));
-    const tap = `gpvebare${this.#serial++ % 10}`;
+    const serial = this.#serial++;
+    const tap = `gpvebare${serial % 10}`;
     await exec("ip", ["tuntap", "add", tap, "mode", "tap"]);
     await exec("ip", ["link", "set", tap, "master", this.#bridge, "up"]);
     const child = startChild(QEMU, [...this.#own(folder, tap), ...more]);
+    const leaveShare =
+      this.#share === undefined ? () => undefined : joinShare(child.pid, this.#share, `bare-${serial}`);
     const label = `bare QEMU (${child.output()})`;
     const paths = { commandPath: join(folder, "qmp"), eventPath: join(folder, "qmp-event") };
     const open = (): Promise<QmpClient> => QmpClient.open({ ...paths, label });
-    return { folder, tap, child, qmp: await until("bare QEMU answers", open, LOOK_MS) };
+    return { folder, tap, child, leaveShare, qmp: await until("bare QEMU answers", open, LOOK_MS) };
   }
 
   /** Its own sockets, card and disks; all else as it is. */
@@ -193,9 +206,10 @@ async function ended({ qmp }: Qemu): Promise<void> {
   if (status !== "cancelled" && status !== "failed") throw new Error(status);
 }
 
-async function end({ child, qmp, tap, folder }: Qemu): Promise<void> {
+async function end({ child, qmp, tap, folder, leaveShare }: Qemu): Promise<void> {
   qmp.close();
   await child.stop();
+  leaveShare();
   await exec("ip", ["link", "del", tap]);
   rmSync(folder, { recursive: true, force: true });
 }

@@ -7,6 +7,7 @@ import { apiOf } from "../../test/support/gpve.ts";
 import { tinyImage } from "../../test/support/images.ts";
 import type { TestLab } from "../../test/support/lab.ts";
 import { taskLog, waitTask } from "../../test/support/tasks.ts";
+import { shareOf } from "./same-share.ts";
 
 export interface Measured {
   /** What a client of the guest waits for the next number. */
@@ -18,7 +19,7 @@ export interface Measured {
 
 const VMID = 100;
 const RING = ["n1", "n2", "n3"];
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 600_000;
 
 export class OurGuest {
   readonly #lab: TestLab;
@@ -61,11 +62,12 @@ export class OurGuest {
     return guest;
   }
 
-  /** The very command line of its QEMU. */
-  async argv(): Promise<string[]> {
+  /** The very command line of its QEMU, and the cgroup that it has its processor time from. */
+  async process(): Promise<{ readonly argv: readonly string[]; readonly share: string | undefined }> {
     const { data } = await this.#lab.api()("GET", `${this.#path}/status/current`);
     const { pid } = data as { readonly pid: number };
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(1, -1);
+    const argv = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(1, -1);
+    return { argv, share: shareOf(pid) };
   }
 
   async move(): Promise<Measured & { readonly log: string }> {

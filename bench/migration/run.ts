@@ -30,7 +30,7 @@ try {
   const own = JSON.parse(readFileSync(join(lab.data, "instance.json"), "utf8")) as {
     readonly instanceId: string;
   };
-  const other = await BareGuest.start(await our.argv(), {
+  const other = await BareGuest.start(await our.process(), {
     image: join(lab.data, "shared/import/tiny.qcow2"),
     seed: join(images, readdirSync(images).find((name) => name.includes("cloudinit")) ?? ""),
     bridge: `g${own.instanceId}lan`,
@@ -86,7 +86,7 @@ const text = [
   row("gap that a client of the guest sees", (each) => each.gapMs),
   row("whole move", (each) => each.totalMs),
   "",
-  "Care: QEMU's log of the pages that an emulated guest changes is only right while the guest stands still, so that it is held whenever the log is read, and its RAM is sent slowly enough to be in time for that (docs/reference/migration.md). Without care a change may be lost; nobody should move such a guest so. Under KVM there is no such care, and no difference.",
+  "Care: QEMU's log of the pages that an emulated guest changes is only right while the guest stands still, so that it is held whenever the log is read, and its RAM is sent slowly enough to be in time for that (docs/reference/migration.md). Without care a change may be lost; nobody should move such a guest so. Under KVM there is no such care, and no difference. Both guests have a cgroup of the same weight: on a busy machine a process without one has a share for each of its threads.",
   "",
   `Of ours: QEMU's own downtime ${rounded(quantiles(of(ours, (each) => each.stillMs)).p50, 0)} ms, and ${rounded(quantiles(of(ours, (each) => each.handOverMs)).p50, 0)} ms from the guest's last moment here until the other node has it (p50).`,
   "",
