@@ -166,6 +166,21 @@ it("leaves nothing when the other side hangs up before it has said the last word
   await close();
 });
 
+it("is this cluster's from the last word on, also where it does not go on by itself", async () => {
+  const { offer, lead, guest, engine, destroyed, close } = await target();
+  const { upid, socket, ticket } = await offer();
+  const { say, hangUp } = await lead(socket, ticket);
+  await say(start());
+  guest()?.qmp.answers.set("cont", () => {
+    throw new Error("no");
+  });
+  expect(await say(commit)).toBe('{"ok":true}\n');
+  await hangUp();
+  expect((await engine.wait(upid)).exitStatus).toBe("WARNINGS: 1");
+  expect([guest()?.hasExited, destroyed]).toEqual([false, []]);
+  await close();
+});
+
 it("is led by one, for a VM that is off", async () => {
   const { offer, lead, engine, world, close } = await target();
   const { upid, socket, ticket } = await offer();

@@ -2,6 +2,7 @@
 // is sent. Whether it goes on here is decided once, by the word of whoever sends it, and noted before it does: this task ends
 // well if and only if it went on. Else nothing of it stays here.
 import type { OwnHandlers } from "../../agent.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
@@ -80,9 +81,18 @@ export class RemoteReceiver {
       commit: async () => {
         // Whoever gave up first has decided it.
         signal.throwIfAborted();
-        state.committed = true;
-        await ctx.checkpoint();
-        await this.#goOn(ctx);
+        try {
+          state.committed = true;
+          await ctx.checkpoint();
+        } catch (err) {
+          state.committed = false;
+          done.reject(err);
+          throw err;
+        }
+        // It is this cluster's now, whatever comes: the task must not say otherwise.
+        await this.#goOn(ctx).catch((err: unknown) =>
+          ctx.warn(`VM ${args.vmid} stands still: ${messageOf(err)}`),
+        );
         done.resolve();
       },
     });
