@@ -94,22 +94,16 @@ export class BareGuest {
     }
   }
 
-  /** As anybody would; an emulated guest may lose a change of its memory by it. */
-  move(): Promise<Measured> {
-    return this.#measured((source) => this.#moved(source));
-  }
-
-  /** With as much care as ours is moved with: an emulated guest is held whenever QEMU reads its log of changed pages. */
-  moveWithCare(): Promise<Measured> {
-    return this.#measured((source) => this.#movedWithCare(source));
-  }
-
-  async #measured(moved: (source: Qemu) => Promise<Qemu>): Promise<Measured> {
+  /**
+   * With as much care as ours is moved with: an emulated guest is held whenever QEMU reads its log of changed pages. Without,
+   * a change of its memory may be lost, and the guest with it.
+   */
+  async move(): Promise<Measured> {
     const [source, counter] = [this.#now, this.#counter];
     if (source === undefined || counter === undefined) throw new Error("the bare guest does not run");
     counter.longest = 0;
     const begun = performance.now();
-    this.#now = await moved(source);
+    this.#now = await this.#moved(source);
     await end(source);
     const totalMs = performance.now() - begun;
     await counter.goesOn();
@@ -117,23 +111,6 @@ export class BareGuest {
   }
 
   async #moved(source: Qemu): Promise<Qemu> {
-    const target = await this.#launch(["-incoming", "defer"]);
-    const uri = `unix:${join(target.folder, "ram")}`;
-    const capabilities = ["events", "return-path"].map((capability) => ({ capability, state: true }));
-    for (const { qmp } of [source, target]) await qmp.execute("migrate-set-capabilities", { capabilities });
-    await target.qmp.execute("migrate-incoming", { uri });
-    const limits = { "max-bandwidth": 2 ** 40, "downtime-limit": DOWNTIME_MS };
-    await source.qmp.execute("migrate-set-parameters", limits);
-    await source.qmp.execute("migrate", { uri });
-    const hasMoved = async (): Promise<void> => {
-      const { status } = await source.qmp.execute("query-migrate");
-      if (status !== "completed") throw new Error(status);
-    };
-    await until("the bare guest has moved", hasMoved, LOOK_MS);
-    return target;
-  }
-
-  async #movedWithCare(source: Qemu): Promise<Qemu> {
     const accelerator = this.#argv.some((arg) => /\btcg\b/.test(arg)) ? "tcg" : "kvm";
     const process = { qmp: source.qmp, note: { accelerator } } as unknown as QemuProcess;
     let fullBytes: number | undefined;
