@@ -53,7 +53,7 @@ const vmsOf = async (api: Api): Promise<readonly { vmid: number; status: string 
 // One that counts in its memory, and writes to its disk what it has counted.
 const countScript = `(i=0; while usleep 100000; do i=$((i+1)); echo $i > /tmp/count; dd if=/tmp/count of=/dev/sdb bs=512 seek=$((i % 1000)) conv=notrunc 2>/dev/null; done) </dev/null >/dev/null 2>&1 &`;
 
-test("a VM that runs goes on in another cluster", { timeout: 600_000 }, async () => {
+test("a VM that runs goes on in another cluster", { timeout: 1_200_000 }, async () => {
   const node = await nodeOf(here);
   const vm = `/nodes/${node}/qemu/200`;
   await run(here, `/nodes/${node}/qemu`, {
@@ -81,14 +81,14 @@ test("a VM that runs goes on in another cluster", { timeout: 600_000 }, async ()
   const upid = slow.data as string;
   await vi.waitFor(
     async () => expect(await taskLog(here, upid)).toMatch(/is ready for it|TASK ERROR/),
-    120_000,
+    300_000,
   );
   expect(await taskLog(here, upid)).toContain("is ready for it");
   expect((await vmsOf(there)).map(({ vmid }) => vmid)).toEqual([400]);
   await here("DELETE", `/nodes/${node}/tasks/${encodeURIComponent(upid)}`);
-  expect((await waitTask(here, upid, 120_000)).exitstatus).not.toBe("OK");
+  expect((await waitTask(here, upid, 300_000)).exitstatus).not.toBe("OK");
   expect(await taskLog(here, upid)).toContain("runs on here");
-  await vi.waitFor(async () => expect(await vmsOf(there)).toEqual([]), 120_000);
+  await vi.waitFor(async () => expect(await vmsOf(there)).toEqual([]), 300_000);
   expect(await guest(here, vm, "cat /proc/sys/kernel/random/boot_id")).toBe(boot);
 
   const before = Number(await guest(here, vm, "cat /tmp/count"));
