@@ -255,6 +255,11 @@ export type ConsoleOpened = Static<typeof ConsoleTunnelAnswer>;
 export const SpiceTunnelAnswer = answer({ kind: Type.Literal("spice") });
 
 /** A line that a running VM of another cluster comes by. */
+export const MtunnelRequest = request({
+  vmid,
+  storages: Type.Optional(Type.String()),
+  bridges: Type.Optional(Type.String()),
+});
 export const MtunnelAnswer = answer({ upid: Type.String(), socket: Type.String(), ticket: Type.String() });
 export const MtunnelTunnelRequest = request({ vmid, socket: Type.String(), ticket: Type.String() });
 export const MtunnelTunnelAnswer = answer({ kind: Type.Literal("mtunnel") });

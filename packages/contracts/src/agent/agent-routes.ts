@@ -351,7 +351,7 @@ export const agentRoutes = {
   ),
   "POST /gpve/nodes/{node}/vms/{vmid}/mtunnel": route(
     like("POST /nodes/{node}/qemu/{vmid}/mtunnel"),
-    message.VmRequest,
+    message.MtunnelRequest,
     message.MtunnelAnswer,
   ),
   "TUNNEL /gpve/nodes/{node}/vms/{vmid}/mtunnel": route(

@@ -1,4 +1,5 @@
 // Another cluster, as a VM that leaves this one needs it: PVE's own methods and nothing else.
+import { given } from "@gpve/contracts/given.ts";
 import type { MovePeer } from "../../guest/move-channel.ts";
 import type { RemoteEndpoint } from "./remote-move.ts";
 
@@ -58,11 +59,5 @@ export function decodeRemoteOffer(json: unknown): RemoteOffer | undefined {
   if (typeof isPaused !== "boolean" || !isText(machine) || !isText(cpu)) return undefined;
   if (vmgenid !== undefined && !GENERATION.test(String(vmgenid))) return undefined;
   if (!Array.isArray(disks) || !disks.every((key) => typeof key === "string")) return undefined;
-  return {
-    isPaused,
-    disks,
-    ...(machine === undefined ? {} : { machine }),
-    ...(cpu === undefined ? {} : { cpu }),
-    ...(vmgenid === undefined ? {} : { vmgenid }),
-  };
+  return { isPaused, disks, ...given({ machine, cpu, vmgenid }) };
 }

@@ -54,6 +54,7 @@ async function target() {
   const open = arrivals.tunnels()[TUNNEL];
   return {
     world,
+    receiver,
     engine,
     destroyed,
     joined,
@@ -85,7 +86,7 @@ async function target() {
   };
 }
 
-class Line implements AsyncIterable<Uint8Array> {
+class Line {
   readonly #chunks: string[] = [];
   #wake = (): void => undefined;
   #isOver = false;
@@ -178,6 +179,23 @@ it("is this cluster's from the last word on, also where it does not go on by its
   await hangUp();
   expect((await engine.wait(upid)).exitStatus).toBe("WARNINGS: 1");
   expect([guest()?.hasExited, destroyed]).toEqual([false, []]);
+  await close();
+});
+
+it("is offered to who may use the storages and bridges that are meant", async () => {
+  const { receiver, close } = await target();
+  const asked: string[] = [];
+  const access = {
+    ...contextOf(undefined).access,
+    require: (path: string) => {
+      asked.push(path);
+      if (path.endsWith("vmbr9")) throw new Error("Permission check failed");
+    },
+  };
+  const params = { node: "n1", vmid: 300, storages: "a,b", bridges: "vmbr9" };
+  const offered = Promise.resolve(receiver.routes()[OFFER](params, { ...contextOf(undefined), access }));
+  await expect(offered).rejects.toThrow("Permission check failed");
+  expect(asked).toEqual(["/storage/a", "/storage/b", "/sdn/zones/localnetwork/vmbr9"]);
   await close();
 });
 

@@ -45,7 +45,11 @@ export class RemoteReceiver {
 
   routes(): OwnHandlers<"POST /gpve/nodes/{node}/vms/{vmid}/mtunnel"> {
     return {
-      "POST /gpve/nodes/{node}/vms/{vmid}/mtunnel": async ({ vmid }, ctx) => {
+      "POST /gpve/nodes/{node}/vms/{vmid}/mtunnel": async ({ vmid, storages, bridges }, ctx) => {
+        for (const storage of listOf(storages))
+          ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
+        for (const bridge of listOf(bridges))
+          ctx.access.require(`/sdn/zones/localnetwork/${bridge}`, ["SDN.Use"]);
         const config = this.#host.configs.get(vmid);
         checkLock(config);
         if (isTemplate(config) || runningVm(this.#host, vmid) !== undefined)
@@ -149,4 +153,8 @@ export class RemoteReceiver {
       subject: String(vmid),
     });
   }
+}
+
+function listOf(text: string | undefined): readonly string[] {
+  return (text ?? "").split(/[,;\s]+/).filter((each) => each !== "");
 }

@@ -3,6 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { createWebSocketStream, WebSocketServer, type WebSocket } from "ws";
+import { given } from "@gpve/contracts/given.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { findMethod, methodKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
@@ -27,20 +28,13 @@ const KEEP_ALIVE_MS = 10_000;
 export function createMtunnelHandlers({ calls }: { readonly calls: NodeCalls }): PveHandlers {
   return {
     "POST /nodes/{node}/qemu/{vmid}/mtunnel": async ({ node, vmid, storages, bridges }, ctx) => {
-      for (const storage of listOf(storages))
-        ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
-      for (const bridge of listOf(bridges))
-        ctx.access.require(`/sdn/zones/localnetwork/${bridge}`, ["SDN.Use"]);
-      const { data } = await calls.call(node, "POST /gpve/nodes/{node}/vms/{vmid}/mtunnel", { vmid }, ctx);
+      const params = { vmid, ...given({ storages, bridges }) };
+      const { data } = await calls.call(node, "POST /gpve/nodes/{node}/vms/{vmid}/mtunnel", params, ctx);
       return data;
     },
     // Without asking for a websocket there is nothing to be had.
     [`GET ${WEBSOCKET}`]: ({ socket }: { readonly socket: string }) => ({ socket }),
   };
-}
-
-function listOf(text: string | undefined): readonly string[] {
-  return (text ?? "").split(/[,;\s]+/).filter((each) => each !== "");
 }
 
 /** Whether it is about such a line: everything else is somebody else's. */
