@@ -1,5 +1,6 @@
-// Virtual clusters whose store is no database of ours: an etcd of their own, and one that somebody else runs.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+// Virtual clusters whose store is no database of ours: an etcd of their own, and one that somebody else runs; and whose users
+// somebody else vouches for.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -7,6 +8,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import { type Gpve } from "../support/gpve.ts";
 import { endClustersOf, leftOfClusters } from "../support/left-clusters.ts";
 import { ForeignEtcd } from "../support/foreign-etcd.ts";
+import { OidcIssuer } from "../support/oidc-issuer.ts";
 import {
   canRunClusters,
   ctl,
@@ -91,6 +93,65 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       expect(await ctl(gpve, "vc", "delete", "big", "--yes")).toMatchObject({ code: 0 });
       expect(await leftOfClusters(gpve.data)).toEqual([]);
     });
+  });
+
+  describe("with an OpenID issuer", () => {
+    let issuer: OidcIssuer;
+    const as = (token: string, ...argv: readonly string[]) => {
+      const own = join(folder, "token.kubeconfig");
+      const config = JSON.parse(readFileSync(file("known"), "utf8")) as { users: { name: string }[] };
+      const users = config.users.map(({ name }) => ({ name, user: { token } }));
+      writeFileSync(own, JSON.stringify({ ...config, users }), { mode: 0o600 });
+      return kubectl(own, ...argv);
+    };
+
+    beforeAll(async () => {
+      issuer = await OidcIssuer.start();
+      const oidc = {
+        issuerUrl: issuer.url,
+        clientId: "kube",
+        usernameClaim: "email",
+        groupsClaim: "groups",
+        ca: issuer.ca,
+      };
+      const manifest = join(folder, "known.json");
+      const object = { apiVersion: "gpve.io/v1", kind: "VirtualCluster", metadata: { name: "known" } };
+      writeFileSync(manifest, JSON.stringify({ ...object, spec: { controlPlane: { oidc } } }));
+      expect(await ctl(gpve, "apply", "-f", manifest)).toMatchObject({ code: 0 });
+      await expect
+        .poll(async () => (await ctl(gpve, "vc", "list")).out, { timeout: 300_000, interval: 500 })
+        .toMatch(/^known +default +Running/m);
+      await keepKubeconfig("known");
+    }, 600_000);
+    afterAll(() => issuer.stop());
+
+    test("knows whom it vouches for, and lets them do what its roles say", async () => {
+      const grant = ["create", "rolebinding", "ops", "--clusterrole=view", "--group=oidc:ops"];
+      expect(await kubectl(file("known"), ...grant)).toMatchObject({ code: 0 });
+      const ada = issuer.token({ sub: "1", email: "ada@example.com", groups: ["ops", "system:masters"] });
+      await expect
+        .poll(async () => (await as(ada, "auth", "whoami", "-o", "json")).out, { timeout: 60_000 })
+        .toContain('"username": "oidc:ada@example.com"');
+      expect((await as(ada, "get", "configmaps")).code).toBe(0);
+      // What it says of groups are names of its own: this is not the group that may do everything.
+      expect((await as(ada, "get", "secrets", "-A")).err).toContain("oidc:ada@example.com");
+      expect((await as(ada, "auth", "whoami", "-o", "json")).out).toContain('"oidc:system:masters"');
+    }, 120_000);
+
+    test("refuses tokens for others, of others, and that have ended", async () => {
+      const ada = { sub: "1", email: "ada@example.com" };
+      const now = Math.floor(Date.now() / 1_000);
+      const bad = [
+        issuer.token(ada, "another"),
+        issuer.token({ ...ada, iss: "https://198.19.0.1" }),
+        issuer.token({ ...ada, exp: now - 60 }),
+        issuer.token(ada).replace(/.{8}$/, "AAAAAAAA"),
+      ];
+      for (const token of bad)
+        expect((await as(token, "get", "configmaps")).err).toMatch(/Unauthorized|logged in/);
+      expect(await ctl(gpve, "vc", "delete", "known", "--yes")).toMatchObject({ code: 0 });
+      expect(await leftOfClusters(gpve.data)).toEqual([]);
+    }, 120_000);
   });
 
   describe("on an etcd that somebody else runs", () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { ClusterKeeper } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
@@ -42,6 +43,7 @@ import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus
 import { lastAuditLines } from "./infrastructure/vcluster/cluster-audit.ts";
 import { FileClusterAuthorities } from "./infrastructure/vcluster/file-cluster-authorities.ts";
 import { ClusterFigures } from "./infrastructure/vcluster/cluster-figures.ts";
+import { nodeLookup, requireIssuer } from "./infrastructure/vcluster/cluster-issuer.ts";
 import { ClusterNetworks } from "./infrastructure/vcluster/cluster-network.ts";
 import { ClusterStores } from "./infrastructure/vcluster/cluster-stores.ts";
 import { clusterApi } from "./infrastructure/vcluster/cluster-api.ts";
@@ -278,6 +280,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   });
   const standbys = composeStandbys({
     ...moving,
+    requireIssuer: (issuer: OidcIssuer, version: string) => requireIssuer(issuer, version, nodeLookup),
     clock,
     log,
     changed,

@@ -4,6 +4,8 @@
 /** A file or device the guest may open. Nothing else of the host is there for it. */
 export interface GuestFile {
   readonly path: string;
+  /** Where it is for the guest; absent: at its path. */
+  readonly as?: string;
   readonly access: "ro" | "rw";
   /**
    * The file belongs to this guest alone: it is given to the guest's uid. Default: true for "rw" and for disks of the

@@ -63,6 +63,11 @@ export function endpointAddress(endpoint: string): { readonly address: string; r
   return { address: hostname, port: Number(port) };
 }
 
+/** Not one of those that every namespace has for itself, of gpve's clusters, of what a cloud tells its machines, of many. */
+export function isMachineAddress(address: string): boolean {
+  return !/^(?:127|0|169\.254|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])|2(?:2[4-9]|[3-5]\d))\./.test(address);
+}
+
 /** An address, not a name: a control plane has a network of its own, in which nobody answers for names. */
 function requireEndpoint(text: string): string {
   const [, address = "", port = ""] = /^https:\/\/([0-9.]+):(\d{1,5})$/.exec(text) ?? [];
@@ -72,8 +77,7 @@ function requireEndpoint(text: string): string {
       ENDPOINT,
       `'${text}' is no https://ADDRESS:PORT with an IPv4 address, which it must be`,
     );
-  // What every namespace has for itself; clusters of gpve's; what a cloud tells its machines; multicast.
-  if (/^(?:127|0|169\.254|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])|2(?:2[4-9]|[3-5]\d))\./.test(address))
+  if (!isMachineAddress(address))
     throw invalidField(
       ENDPOINT,
       `'${text}' is not an address that machines reach an etcd by: name one that is`,

@@ -16,6 +16,8 @@ export interface ControlPlanePlace {
   readonly guard?: { readonly config: string; readonly rules: string };
   /** What nobody in the cluster may do, whatever its roles say; undefined = this version of Kubernetes cannot be told. */
   readonly rights?: { readonly config: string; readonly deadEnd: string };
+  /** Who else may log in; undefined = nobody. */
+  readonly authentication?: string;
   /** What is asked of it is written down there, by this policy; undefined = nowhere. */
   readonly audit?: { readonly policy: string; readonly folder: string };
 }
@@ -57,7 +59,7 @@ export function controlPlaneCommand(
 
 function apiServer(
   { serviceCidr, dnsDomain }: Pick<VirtualClusterSpec, "serviceCidr" | "dnsDomain">,
-  { address, pki, trust = pki("ca.crt"), store, guard, rights, audit }: ControlPlanePlace,
+  { address, pki, trust = pki("ca.crt"), store, guard, rights, authentication, audit }: ControlPlanePlace,
 ): PartCommand {
   const files: string[] = [trust];
   const file = (name: string): string => {
@@ -106,6 +108,10 @@ function apiServer(
     "--profiling=false",
   ];
   if (rights !== undefined) files.push(rights.config, rights.deadEnd);
+  if (authentication !== undefined) {
+    args.push(`--authentication-config=${authentication}`);
+    files.push(authentication);
+  }
   if (audit !== undefined) {
     args.push(...auditArgs(audit));
     files.push(audit.policy);

@@ -3,6 +3,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { formatQuantity } from "../vm/spec/quantity.ts";
 import { type BackingStore, BACKING_STORES, readExternalEndpoints, TIER_STORES } from "./backing-store.ts";
 import { invalidField } from "./invalid-field.ts";
+import { type OidcIssuer, readIssuer } from "./issuer.ts";
 import { cidrsOverlap, readCidr } from "./cidr.ts";
 import {
   DEFAULT_VNODE_SIZE,
@@ -29,6 +30,8 @@ export interface VirtualClusterSpec {
   readonly backingStore: BackingStore;
   /** URLs of the etcd that somebody else runs. */
   readonly externalEndpoints?: readonly string[];
+  /** Whom it vouches for may log in; absent: nobody but those with kubeconfigs and accounts of the cluster. */
+  readonly oidc?: OidcIssuer;
   readonly replicas: number;
   readonly workers: number;
   /** Of each worker. */
@@ -75,6 +78,7 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     tier,
     backingStore,
     ...given({ externalEndpoints: readExternalEndpoints(backingStore, control) }),
+    ...given({ oidc: readIssuer(control["oidc"]) }),
     replicas: count("controlPlane.replicas", control["replicas"], TIER_STORES[tier].replicas),
     workers: count("workerNodes.count", workers["count"], 0),
     workerSize: sizeOf("workerNodes.resources", fieldsOf(workers, "resources")),
@@ -107,6 +111,7 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
       backingStore: spec.backingStore,
       replicas: spec.replicas,
       ...given({ externalEtcdEndpoint: spec.externalEndpoints?.join(",") }),
+      ...(spec.oidc === undefined ? {} : { oidc: { ...spec.oidc } }),
     },
     workerNodes: {
       mode: "private",

@@ -9,6 +9,8 @@ import { calledOf, type ClusterHost, type KeptCluster } from "@gpve/domain/vclus
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
+import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
+import { readSleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
 import { guardKind } from "@gpve/domain/vcluster/vnode/guard.ts";
 import {
   readVirtualClusterSpec,
@@ -52,6 +54,8 @@ export interface ClusterRouteDeps {
   readonly engine: Pick<OperationEngine, "submit">;
   /** What was asked of its API server last. */
   readonly auditLines: (cluster: KeptCluster) => readonly string[];
+  /** Throws why a cluster of that version cannot have this issuer here. */
+  readonly requireIssuer: (issuer: OidcIssuer, version: string) => Promise<void>;
   /** Resolves when it is awake. */
   readonly awake: (name: string) => Promise<void>;
 }
@@ -78,6 +82,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       const wanted = readVirtualClusterSpec(spec);
       const version = kubernetesVersion(deps, wanted.kubernetesVersion);
       if (totalWorkers(wanted) > 0) requireGuard(version);
+      if (wanted.oidc !== undefined) await deps.requireIssuer(wanted.oidc, version);
       const before = host.get(vcluster);
       if (before !== undefined && before.tenant !== tenant)
         throw new AppError("object.exists", `this node has a virtual cluster '${vcluster}' already`);

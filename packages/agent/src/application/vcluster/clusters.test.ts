@@ -1,3 +1,4 @@
+import { AppError } from "@gpve/contracts/errors.ts";
 import { describe, expect, test } from "vitest";
 import type { Component } from "@gpve/domain/component/component.ts";
 import type { InstalledComponent } from "@gpve/domain/component/ports.ts";
@@ -68,6 +69,10 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     components: { list: () => here.map(installed) },
     awake: async () => undefined,
     auditLines: () => ["{}"],
+    requireIssuer: ({ issuerUrl }) =>
+      issuerUrl.includes("nowhere")
+        ? Promise.reject(new AppError("request.invalid", "this node cannot look up 'nowhere'"))
+        : Promise.resolve(),
   });
   let asked = 0;
   const run = async (route: string, more: object = {}): Promise<string> => {
@@ -111,6 +116,14 @@ describe("the store of a virtual cluster", () => {
     expect(host.storeKeys.get("demo")).toEqual(external.externalEtcdCertificates);
     expect(JSON.stringify([...host.kept.values()])).not.toContain("PRIVATE KEY");
     expect(brought).toEqual(["kubernetes 1.36.4"]);
+  });
+
+  test("is not made for a cluster whose OpenID issuer its node cannot find", async () => {
+    const { make, host } = await world();
+    const oidc = (issuerUrl: string) => ({ controlPlane: { oidc: { issuerUrl, clientId: "kube" } } });
+    await expect((async () => make(oidc("https://nowhere")))()).rejects.toThrow("cannot look up 'nowhere'");
+    expect(host.kept.size).toBe(0);
+    expect(await make(oidc("https://login.example.com"))).toBe("done");
   });
 
   test("is refused without keys", async () => {

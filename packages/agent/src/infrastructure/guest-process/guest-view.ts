@@ -40,7 +40,8 @@ export function guestView(
   if (options.kvm) add("/dev/kvm", "rw");
   add(options.ioFolder, "rw");
   for (const target of RUN_FOLDERS) binds.push({ source: options.ioFolder, target, access: "rw" });
-  for (const file of files) binds.push({ source: realPlace(file), target: file.path, access: file.access });
+  for (const file of files)
+    binds.push({ source: realPlace(file), target: file.as ?? file.path, access: file.access });
   return { binds, links, tmpfs: [{ path: "/tmp", size: "64m" }] };
 }
 

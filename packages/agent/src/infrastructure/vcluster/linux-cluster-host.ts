@@ -34,6 +34,7 @@ import type { SupervisedGuest } from "../guest-process/supervised-guest.ts";
 import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
 import { writeAuditPolicy } from "./cluster-audit.ts";
 import { writeGuard } from "./cluster-guard.ts";
+import { writeIssuer } from "./cluster-issuer.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
 import type { ClusterNetwork, ClusterNetworks } from "./cluster-network.ts";
 import { type ClusterStores, EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
@@ -302,7 +303,8 @@ export class LinuxClusterHost implements ClusterHost {
   async #prepare(cluster: KeptCluster): Promise<void> {
     const { networks, nodeNames } = this.#deps;
     const { serviceCidr, dnsDomain, backingStore, externalEndpoints = [] } = cluster.spec;
-    const out = externalEndpoints.map(endpointAddress);
+    const issuer = isBranch(cluster) ? [] : await writeIssuer(this.#place(cluster.name), cluster);
+    const out = [...externalEndpoints.map(endpointAddress), ...issuer];
     const egress = cluster.spec.egress === "nat";
     const more = { out, egress, ...given({ overlay: cluster.overlay }) };
     const { address } = await networks.ensure(cluster.network ?? -1, more);

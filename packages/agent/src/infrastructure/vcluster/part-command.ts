@@ -1,10 +1,12 @@
 // How the parts of a control plane are started: program, arguments, and the files that are there for it.
+import { given } from "@gpve/contracts/given.ts";
 import type { ComponentStore } from "@gpve/domain/component/ports.ts";
 import type { GuestFile, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { controlPlaneCommand } from "@gpve/domain/vcluster/control-plane.ts";
 import { API_BALANCER, type ClusterPart } from "@gpve/domain/vcluster/etcd.ts";
 import { auditFiles } from "./cluster-audit.ts";
 import { guardFiles } from "./cluster-guard.ts";
+import { issuerConfig, issuerFiles } from "./cluster-issuer.ts";
 import type { ClusterStores, StorePlace } from "./cluster-stores.ts";
 import type { SelfProgram } from "./store-process.ts";
 
@@ -43,10 +45,12 @@ export function partCommand(
     kubeconfig: (user) => keys.file(`${user}.kubeconfig`),
     store: stores.access(at),
     audit: auditFiles(folder),
+    ...given({ authentication: issuerConfig(folder, cluster.spec) }),
     ...guardFiles(folder, cluster.version),
   });
   const written = writable.map((path): GuestFile => ({ path, access: "rw", deep: true }));
   const program = components.program("kubernetes", cluster.version, part);
-  const store = part === "kube-apiserver" ? stores.files(cluster) : [];
-  return { program, args, files: [...files.map(own), ...written, ...store] };
+  const more =
+    part === "kube-apiserver" ? [...stores.files(cluster), ...issuerFiles(folder, cluster.spec)] : [];
+  return { program, args, files: [...files.map(own), ...written, ...more] };
 }

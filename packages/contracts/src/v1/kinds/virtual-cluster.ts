@@ -23,6 +23,29 @@ const resources = Type.Optional(
     closed,
   ),
 );
+const oidc = Type.Object(
+  {
+    issuerUrl: Type.String({ description: "https://login.example.com, as it stands in tokens." }),
+    clientId: Type.String({ description: "For whom tokens must have been made out." }),
+    usernameClaim: Type.Optional(
+      Type.String({
+        description: "The claim that is the user, whom the cluster knows as oidc:NAME.",
+        default: "sub",
+      }),
+    ),
+    groupsClaim: Type.Optional(
+      Type.String({ description: "The claim with groups, each known as oidc:NAME; default none." }),
+    ),
+    ca: Type.Optional(
+      Type.String({ description: "Who signed the issuer's certificate, PEM; default whom its node trusts." }),
+    ),
+  },
+  {
+    ...closed,
+    description:
+      "An OpenID issuer whose users may log in. What they may do is for the cluster's own roles to say.",
+  },
+);
 const labels = Type.Record(Type.String(), Type.String());
 const pools = Type.Array(
   Type.Object(
@@ -106,6 +129,7 @@ export const virtualClusterKind: KindDeclaration = {
                 },
               ),
             ),
+            oidc: Type.Optional(oidc),
             replicas: Type.Optional(
               Type.Integer({
                 minimum: 1,

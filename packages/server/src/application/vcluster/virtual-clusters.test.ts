@@ -115,6 +115,31 @@ describe("virtual clusters at a server", () => {
     expect(names()).toEqual(["abroad"]);
   });
 
+  test("ask an OpenID issuer only for who may have the node do so", async () => {
+    const { clusters, names } = await world();
+    const oidc = { issuerUrl: "https://192.168.1.1:9443", clientId: "kube" };
+    const require = (path: string, privileges: readonly string[]): void => {
+      throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
+    };
+    const ctx = { ...context("r"), access: { has: () => false, require } } as unknown as RequestContext;
+    const spec = { controlPlane: { oidc } };
+    await expect(clusters.create({ name: "known", namespace: "b", spec }, ctx)).rejects.toThrow(
+      "Permission check failed (/nodes/n1, Sys.AccessNetwork)",
+    );
+    expect(names()).toEqual([]);
+  });
+
+  test("are not made asleep with workers", async () => {
+    const { create, names } = await world();
+    const sleep = { fromStart: true };
+    await expect(create("idle", "b", { sleep, workerNodes: { count: 1 } })).rejects.toThrow(
+      "spec.sleep.fromStart: workers and replicas come to an API that answers",
+    );
+    expect(names()).toEqual([]);
+    await create("idle", "b", { sleep });
+    expect(names()).toEqual(["idle"]);
+  });
+
   test("leave nothing when the node refuses", async () => {
     const { create, names, answers } = await world();
     answers(() => {

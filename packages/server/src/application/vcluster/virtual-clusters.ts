@@ -88,7 +88,7 @@ export class VirtualClusters {
     // Its node keeps them: they are in no record.
     if (wanted.backingStore === "external") readExternalKeys(spec);
     const node = from?.node ?? placeCluster(this.#deps, wanted);
-    if (wanted.backingStore === "external") requireNetworkOf(node, ctx);
+    if (wanted.backingStore === "external" || wanted.oidc !== undefined) requireNetworkOf(node, ctx);
     // What is in a backup has all been on one node.
     const spread = from === undefined ? this.#spread(wanted, node) : undefined;
     const base = { name, tenant, node, spec: wanted, madeBy: ctx.requestId };
