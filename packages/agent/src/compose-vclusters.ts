@@ -3,8 +3,9 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { ClusterKeeper } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { zoneOffset, type ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
@@ -20,6 +21,7 @@ import { saveRoutes } from "./application/vcluster/save-routes.ts";
 import { ClusterPower } from "./application/vcluster/power/cluster-power.ts";
 import { ClusterWays } from "./application/vcluster/power/cluster-ways.ts";
 import { clusterRows } from "./application/vcluster/cluster-rows.ts";
+import { askNextWake } from "./application/vcluster/power/ask-next-wake.ts";
 import { powerOperations } from "./application/vcluster/power/power-operations.ts";
 import { KeepForwards, knownPlaces } from "./application/vcluster/move/keep-forwards.ts";
 import { KeepCertificates } from "./application/vcluster/renew/keep-certificates.ts";
@@ -41,9 +43,9 @@ import { type ComposedStandbys, composeStandbys } from "./compose-standbys.ts";
 import type { ComposedComponents } from "./compose-components.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { lastAuditLines } from "./infrastructure/vcluster/cluster-audit.ts";
+import { nodeLookup, requireIssuer } from "./infrastructure/vcluster/cluster-issuer.ts";
 import { FileClusterAuthorities } from "./infrastructure/vcluster/file-cluster-authorities.ts";
 import { ClusterFigures } from "./infrastructure/vcluster/cluster-figures.ts";
-import { nodeLookup, requireIssuer } from "./infrastructure/vcluster/cluster-issuer.ts";
 import { ClusterNetworks } from "./infrastructure/vcluster/cluster-network.ts";
 import { ClusterStores } from "./infrastructure/vcluster/cluster-stores.ts";
 import { clusterApi } from "./infrastructure/vcluster/cluster-api.ts";
@@ -213,7 +215,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     clock,
     log,
   });
-  const power = new ClusterPower({ host, front, ways, engine, clock, log });
+  const zone = (): ZoneOffset => zoneOffset(Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const power = new ClusterPower({ host, front, ways, engine, clock, log, zone });
   const keeper = new KeepClusters({ host, clock, log, changed });
   const { places, saves, register } = composeClusterSaves({
     folder,
@@ -254,7 +257,12 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   engine.register(restore);
   engine.register(scale);
   for (const operation of others) engine.register(operation);
-  const { sleep, wake } = powerOperations({ host, phases, ways });
+  const { sleep, wake } = powerOperations({
+    host,
+    phases,
+    ways,
+    nextWake: askNextWake({ api, clock, zone }),
+  });
   engine.register(sleep);
   engine.register(wake);
   engine.observe(({ kind }) => {
@@ -268,6 +276,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     catalogue: components.catalogue,
     engine,
     awake: (name: string) => power.awake(name),
+    requireIssuer: (issuer: OidcIssuer, version: string) => requireIssuer(issuer, version, nodeLookup),
     auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),
   };
   const noteLeft = (cluster: KeptCluster): void => forwards.note(cluster);
@@ -280,7 +289,6 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   });
   const standbys = composeStandbys({
     ...moving,
-    requireIssuer: (issuer: OidcIssuer, version: string) => requireIssuer(issuer, version, nodeLookup),
     clock,
     log,
     changed,

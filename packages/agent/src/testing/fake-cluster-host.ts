@@ -22,6 +22,7 @@ export class FakeClusterHost implements ClusterHost {
   readonly gone: string[] = [];
   readonly networks = new Set<string>();
   readonly started: string[] = [];
+  readonly furnished: string[] = [];
   readonly broken = new Set<"provision" | "start" | "part" | "furnish" | "freeze" | "overlay">();
   readonly phases: string[] = [];
   #ended: (name: string, part: ClusterPart, why: string) => void = () => undefined;
@@ -76,8 +77,9 @@ export class FakeClusterHost implements ClusterHost {
     this.started.push(`${name}.${part}`);
   }
 
-  async furnish(): Promise<void> {
+  async furnish({ name }: KeptCluster): Promise<void> {
     this.#mayBreak("furnish");
+    this.furnished.push(name);
   }
 
   async freeze({ name }: KeptCluster): Promise<string> {

@@ -154,6 +154,8 @@ export const VclusterSleepPolicyRequest = request({
   tenant,
   mode: Type.Union([Type.Literal("cold"), Type.Literal("warm"), Type.Literal("none")]),
   afterIdleSeconds: Type.Integer({ minimum: 1 }),
+  sleepAt: Type.Optional(Type.String({ maxLength: 100 })),
+  wakeAt: Type.Optional(Type.String({ maxLength: 100 })),
 });
 export const VclusterKubeconfigRequest = request({
   vcluster,

@@ -33,6 +33,10 @@ export interface KeptCluster {
   readonly isWanted: boolean;
   /** It sleeps, and wakes when somebody connects. */
   readonly asleep?: SleepMode;
+  /** And it wakes by itself then, in milliseconds since the epoch: a job of it is due. */
+  readonly wakeAt?: number;
+  /** It was made asleep and has never been started. */
+  readonly isNew?: true;
   /** Its parts are being exchanged: nobody else starts what ends. */
   readonly isSwitching?: true;
   /** Its store is to begin here: the other replicas join this one. */

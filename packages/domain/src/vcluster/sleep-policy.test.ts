@@ -32,4 +32,23 @@ describe("when a cluster goes to sleep", () => {
   test("refuses what is no policy", () => {
     expect(() => readSleepPolicy("often", "Starter")).toThrow("must be an object");
   });
+
+  test("says by the calendar when it sleeps and wakes, where a request does", () => {
+    const times = { sleepAt: "mon..fri 20:00", wakeAt: "mon..fri 7:00" };
+    expect(readSleepPolicy(times, "Starter")).toMatchObject({ mode: "cold", ...times });
+    expect(readSleepPolicy({ sleepAt: "" }, "Starter")).not.toHaveProperty("sleepAt");
+    expect(() => readSleepPolicy({ sleepAt: "at noon" }, "Starter")).toThrow(
+      /sleep\.sleepAt: must be a calendar event/,
+    );
+    expect(() => readSleepPolicy({ wakeAt: 7 }, "Starter")).toThrow(
+      /sleep\.wakeAt: must be a calendar event/,
+    );
+    expect(() => readSleepPolicy({ mode: "none", sleepAt: "20:00" }, "Starter")).toThrow(/say cold or warm/);
+  });
+
+  test("says whether it is made asleep", () => {
+    expect(readSleepPolicy({ fromStart: true }, "Starter")).toMatchObject({ mode: "cold", fromStart: true });
+    expect(readSleepPolicy({ fromStart: false }, "Starter")).not.toHaveProperty("fromStart");
+    expect(() => readSleepPolicy({ fromStart: "yes" }, "Starter")).toThrow(/must be true or false/);
+  });
 });

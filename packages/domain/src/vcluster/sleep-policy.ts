@@ -1,6 +1,8 @@
 // When a cluster goes to sleep by itself, and how deep.
 import { invalidField } from "./invalid-field.ts";
 import type { Tier } from "./tier.ts";
+import { parseCalendarEvent } from "../calendar/calendar-event.ts";
+import { given } from "@gpve/contracts/given.ts";
 
 /** warm: its processes stand still in memory. cold: they have ended. */
 export const SLEEP_MODES = ["cold", "warm"] as const;
@@ -10,6 +12,11 @@ export interface SleepPolicy {
   readonly mode: SleepMode | "none";
   /** Without a byte of a tenant for so long. */
   readonly afterIdleSeconds: number;
+  /** Calendar events, such as `mon..fri 20:00`: it goes to sleep then, whoever uses it, and is woken then. */
+  readonly sleepAt?: string;
+  readonly wakeAt?: string;
+  /** It is made asleep: its control plane starts for the first time when somebody connects. */
+  readonly fromStart?: true;
 }
 
 const QUARTER_HOUR = 900;
@@ -33,10 +40,9 @@ export function readSleepPolicy(value: unknown, tier: Tier): SleepPolicy {
   const usual = sleepPolicyOf(tier);
   if (value === undefined || value === null) return usual;
   if (typeof value !== "object") throw invalidField("sleep", "must be an object");
-  const { mode, afterIdleSeconds } = value as {
-    readonly mode?: unknown;
-    readonly afterIdleSeconds?: unknown;
-  };
+  const { mode, afterIdleSeconds, sleepAt, wakeAt, fromStart } = value as Readonly<
+    Record<"mode" | "afterIdleSeconds" | "sleepAt" | "wakeAt" | "fromStart", unknown>
+  >;
   const known = [...SLEEP_MODES, "none"] as const;
   const wanted =
     mode === undefined
@@ -54,5 +60,26 @@ export function readSleepPolicy(value: unknown, tier: Tier): SleepPolicy {
       "sleep.afterIdleSeconds",
       `must be a whole number from ${SHORTEST_SECONDS} to ${LONGEST_SECONDS}`,
     );
-  return { mode: wanted, afterIdleSeconds: seconds };
+  const times = given({ sleepAt: calendar("sleepAt", sleepAt), wakeAt: calendar("wakeAt", wakeAt) });
+  if (wanted === "none" && times.sleepAt !== undefined)
+    throw invalidField(
+      "sleep.sleepAt",
+      "says when it sleeps, and sleep.mode that it does not: say cold or warm",
+    );
+  if (fromStart !== undefined && typeof fromStart !== "boolean")
+    throw invalidField("sleep.fromStart", "must be true or false");
+  return {
+    mode: wanted,
+    afterIdleSeconds: seconds,
+    ...times,
+    ...(fromStart === true ? { fromStart } : {}),
+  };
+}
+
+function calendar(field: "sleepAt" | "wakeAt", value: unknown): string | undefined {
+  if (value === undefined || value === null || value === "") return undefined;
+  const read = typeof value === "string" && value.length <= 100 ? parseCalendarEvent(value) : undefined;
+  if (typeof value === "string" && read?.ok === true) return value;
+  const why = read?.ok === false ? `: ${read.error}` : "";
+  throw invalidField(`sleep.${field}`, `must be a calendar event such as 'mon..fri 20:00'${why}`);
 }

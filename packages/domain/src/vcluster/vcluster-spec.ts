@@ -163,6 +163,15 @@ function requireOffered(spec: VirtualClusterSpec): void {
     throw invalidField("workerNodes.count", `${podCidr} has no room for the pods of ${workers} workers`);
 }
 
+/** What one that is there may be and a new one may not. */
+export function requireNewCluster(spec: VirtualClusterSpec): void {
+  if (spec.sleep?.fromStart === true && (totalWorkers(spec) > 0 || spec.replicas !== 1))
+    throw invalidField(
+      "sleep.fromStart",
+      "workers and replicas come to an API that answers: leave it out, or make the cluster without them and scale it later",
+    );
+}
+
 /** Workers that are machines do not do yet all that others do. */
 function requireMachines({ spread, volumeBytes = 0, workerSize, pools = [] }: VirtualClusterSpec): void {
   if (spread === true)

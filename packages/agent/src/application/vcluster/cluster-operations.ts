@@ -116,17 +116,22 @@ export function clusterOperations(deps: ClusterOperationDeps): {
     step("start", 6, async (ctx) => {
       const { name } = ctx.args;
       if (during(ctx, "Provisioning")) phases.go(name, "ControlPlaneStarting", { isWanted: true });
-      await host.start(phases.require(name), ctx.signal, ctx.log);
+      if (phases.require(name).isNew !== true) await host.start(phases.require(name), ctx.signal, ctx.log);
     }),
     step("furnish", 2, async (ctx) => {
       const { name } = ctx.args;
+      if (phases.require(name).isNew === true) return;
       await host.furnish(phases.require(name), ctx.signal);
     }),
     step("workers", 4, async (ctx) => {
       const { name } = ctx.args;
-      await workers.bring(phases.require(name), ctx);
+      if (phases.require(name).isNew !== true) await workers.bring(phases.require(name), ctx);
       if (during(ctx, "Initializing")) phases.go(name, "HealthChecked");
       const now = phases.require(name);
+      if (now.isNew === true) {
+        phases.save({ ...now, asleep: "cold" });
+        ctx.log("it is made asleep: it starts for the first time when somebody connects");
+      }
       if (!isBranch(now)) ctx.log(`virtual cluster ${name} answers at ${host.endpoint(now)}`);
     }),
   ];
@@ -135,7 +140,8 @@ export function clusterOperations(deps: ClusterOperationDeps): {
     weight: 0.1,
     run: ({ args: { name, called, tenant, spec, version, fill, network, overlay, isFirst } }) => {
       if (host.get(name) !== undefined) return;
-      const place = given({ called, fill, network, overlay, isFirst });
+      const isNew = spec.sleep?.fromStart;
+      const place = given({ called, fill, network, overlay, isFirst, isNew });
       phases.save({ name, tenant, spec, version, phase: "Pending", isWanted: false, ...place });
     },
   };
@@ -181,6 +187,11 @@ export function clusterOperations(deps: ClusterOperationDeps): {
             const kept = phases.require(ctx.args.name);
             requirePhase(kept, ["Stopped", "Running"], "started");
             await host.start(kept, ctx.signal, ctx.log);
+            if (kept.isNew === true) {
+              await host.furnish(kept, ctx.signal);
+              const { isNew: _done, ...furnished } = phases.require(kept.name);
+              phases.save(furnished);
+            }
             await workers.bring(kept, ctx);
             if (kept.phase === "Stopped") phases.go(kept.name, "StartRequested", { isWanted: true });
           }),

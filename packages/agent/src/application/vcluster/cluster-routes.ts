@@ -143,9 +143,11 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": work(WAKE_CLUSTER),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": ({ mode, ...asked }, ctx) =>
       submit(SLEEP_CLUSTER, { name: running(asked).name, mode }, asked.requestId, ctx),
-    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy": ({ mode, afterIdleSeconds, ...asked }) => {
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy": (asked) => {
       const kept = own(asked);
-      host.save({ ...kept, spec: { ...kept.spec, sleep: { mode, afterIdleSeconds } } });
+      const { mode, afterIdleSeconds, sleepAt, wakeAt } = asked;
+      const sleep = readSleepPolicy({ mode, afterIdleSeconds, sleepAt, wakeAt }, kept.spec.tier);
+      host.save({ ...kept, spec: { ...kept.spec, sleep } });
       return null;
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig": ({ hours, server, ...asked }, ctx) => {

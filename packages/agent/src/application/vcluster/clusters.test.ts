@@ -211,6 +211,19 @@ describe("the life of a virtual cluster", () => {
     ]);
   });
 
+  test("is made asleep where that is asked for, and is furnished when it is started for the first time", async () => {
+    const { host, run, make } = await world();
+    expect(await make({ sleep: { fromStart: true } })).toBe("done");
+    expect(host.get("demo")).toMatchObject({ phase: "Running", asleep: "cold", isNew: true });
+    expect([host.networks.size, host.running.size, host.furnished]).toEqual([1, 0, []]);
+    expect(await run(at("stop"))).toBe("done");
+    expect(await run(at("start"))).toBe("done");
+    expect([host.running.size, host.furnished]).toEqual([1, ["demo"]]);
+    expect(host.get("demo")).not.toHaveProperty("isNew");
+    expect(await run(DELETE)).toBe("done");
+    expect([host.kept.size, host.networks.size]).toEqual([0, 0]);
+  });
+
   test.each(["provision", "start", "furnish"] as const)(
     "a failure of %s is kept with its reason, and retried",
     async (part) => {

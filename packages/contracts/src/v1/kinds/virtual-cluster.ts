@@ -204,6 +204,22 @@ export const virtualClusterKind: KindDeclaration = {
                 description: "How long nobody has sent or got a byte; default 900.",
               }),
             ),
+            sleepAt: Type.Optional(
+              Type.String({
+                description:
+                  "A calendar event, such as mon..fri 20:00: it goes to sleep then, whoever uses it.",
+              }),
+            ),
+            wakeAt: Type.Optional(
+              Type.String({ description: "A calendar event, such as mon..fri 7:00: it is woken then." }),
+            ),
+            fromStart: Type.Optional(
+              Type.Boolean({
+                description:
+                  "It is made asleep: its control plane starts for the first time when somebody connects. Without workers.",
+                default: false,
+              }),
+            ),
           },
           closed,
         ),

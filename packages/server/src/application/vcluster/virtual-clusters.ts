@@ -17,7 +17,11 @@ import {
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
-import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import {
+  readVirtualClusterSpec,
+  requireNewCluster,
+  type VirtualClusterSpec,
+} from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -85,6 +89,7 @@ export class VirtualClusters {
     const tenant = namespace ?? DEFAULT_TENANT;
     const spec = this.#bounded(tenant, asked);
     const wanted = readVirtualClusterSpec(spec);
+    requireNewCluster(wanted);
     // Its node keeps them: they are in no record.
     if (wanted.backingStore === "external") readExternalKeys(spec);
     const node = from?.node ?? placeCluster(this.#deps, wanted);

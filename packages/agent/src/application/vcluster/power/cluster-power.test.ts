@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { given } from "@gpve/contracts/given.ts";
+import { UTC_OFFSET } from "@gpve/domain/calendar/time-zone.ts";
+import type { NextWake } from "@gpve/domain/vcluster/next-wake.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
@@ -8,24 +10,32 @@ import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { FakeClusterFront } from "../../../testing/fake-cluster-front.ts";
 import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
 import { ClusterPhases } from "../cluster-phases.ts";
+import { askNextWake } from "./ask-next-wake.ts";
 import { ClusterPower } from "./cluster-power.ts";
 import { ClusterWays } from "./cluster-ways.ts";
 import { powerOperations, SLEEP_CLUSTER } from "./power-operations.ts";
 
 const log = { warn: () => undefined, error: () => undefined } as unknown as Logger;
 
-async function world(sleep: object = {}, more: Partial<KeptCluster> = {}) {
+type Next = Error | { wake: NextWake | undefined };
+
+async function world(sleep: object = {}, more: Partial<KeptCluster> = {}, next: Next = { wake: undefined }) {
   const host = new FakeClusterHost();
   const front = new FakeClusterFront();
   const { engine } = testEngine();
   const clock = new FakeClock();
   const ways = new ClusterWays(host, front);
   const phases = new ClusterPhases(host, () => undefined);
-  const { sleep: falls, wake } = powerOperations({ host, phases, ways });
+  const { sleep: falls, wake } = powerOperations({
+    host,
+    phases,
+    ways,
+    nextWake: () => (next instanceof Error ? Promise.reject(next) : Promise.resolve(next.wake)),
+  });
   engine.register(falls);
   engine.register(wake);
   await engine.start();
-  const power = new ClusterPower({ host, front, ways, engine, clock, log });
+  const power = new ClusterPower({ host, front, ways, engine, clock, log, zone: () => UTC_OFFSET });
   host.save({
     name: "demo",
     tenant: "default",
@@ -65,6 +75,17 @@ describe("sleep and wake", () => {
     expect(ways.lastWake("demo")).toMatchObject({ count: 1, last: { from: mode } });
   });
 
+  test("one that was made asleep is furnished when it is woken for the first time, and never again", async () => {
+    const { host, power, run } = await world({}, { asleep: "cold", isNew: true });
+    host.running.delete("demo");
+    await power.awake("demo");
+    expect([host.running.has("demo"), host.furnished]).toEqual([true, ["demo"]]);
+    expect(host.get("demo")).not.toHaveProperty("isNew");
+    await run("cold");
+    await power.awake("demo");
+    expect(host.furnished).toEqual(["demo"]);
+  });
+
   test("a warm one that lost a part is started as a cold one is", async () => {
     const { host, power, run } = await world();
     await run("warm");
@@ -100,6 +121,85 @@ describe("sleep and wake", () => {
     expect(await run("cold", 400)).toBe("done");
     expect(host.get("demo")?.asleep).toBeUndefined();
     expect(front.modes).toEqual(["hold", "open"]);
+  });
+
+  test("wakes by itself in time for its next job, and stays awake until that was begun", async () => {
+    const due = new FakeClock().now() + 600_000;
+    const next: { wake: NextWake | undefined } = { wake: { at: due, why: "CronJob default/night" } };
+    const { host, power, clock, run, settled } = await world({ mode: "cold", afterIdleSeconds: 5 }, {}, next);
+    expect(await run("cold")).toBe("done");
+    expect(host.get("demo")).toMatchObject({ asleep: "cold", wakeAt: due });
+    power.start();
+    await clock.advance(590_000);
+    expect(host.get("demo")?.asleep).toBe("cold");
+    await clock.advance(6_000);
+    await settled(undefined);
+    expect(host.get("demo")).not.toHaveProperty("wakeAt");
+    next.wake = undefined;
+    await clock.advance(50_000);
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    await clock.advance(20_000);
+    await settled("cold");
+    power.close();
+  });
+
+  test("one that cannot be woken for its job is tried again later, not every second", async () => {
+    const { host, power, clock, run } = await world(
+      {},
+      {},
+      { wake: { at: new FakeClock().now() + 10_000, why: "a job" } },
+    );
+    await run("cold");
+    host.broken.add("start");
+    power.start();
+    await clock.advance(30_000);
+    expect(host.get("demo")?.asleep).toBe("cold");
+    host.broken.clear();
+    await clock.advance(20_000);
+    expect(host.get("demo")?.asleep).toBe("cold");
+    await clock.advance(30_000);
+    await expect.poll(() => host.get("demo")?.asleep).toBeUndefined();
+    power.close();
+  });
+
+  test("sleeps all the same where its jobs cannot be read", async () => {
+    const { host, run } = await world({}, {}, new Error("no answer"));
+    expect(await run("cold")).toBe("done");
+    expect(host.get("demo")).toMatchObject({ asleep: "cold" });
+    expect(host.get("demo")).not.toHaveProperty("wakeAt");
+  });
+
+  test("asks the cluster itself for its jobs", async () => {
+    const { host } = await world({ wakeAt: "07:00" });
+    const clock = new FakeClock();
+    const answers = [
+      { status: 200, body: { items: [] } },
+      { status: 403, body: {} },
+    ];
+    const ask = askNextWake({
+      api: () => Promise.resolve(answers.shift() ?? { status: 0, body: {} }),
+      clock,
+      zone: () => UTC_OFFSET,
+    });
+    const cluster = host.get("demo") as KeptCluster;
+    const found = await ask(cluster, AbortSignal.abort());
+    expect([found?.why, new Date(found?.at ?? 0).getUTCHours()]).toEqual(["its schedule '07:00'", 7]);
+    await expect(ask(cluster, AbortSignal.abort())).rejects.toThrow("answered 403");
+  });
+
+  test("goes to sleep when its policy says so, whoever uses it, once", async () => {
+    const { host, front, power, clock, settled } = await world({ mode: "warm", sleepAt: "*:0/10" });
+    power.start();
+    await clock.advance(600_000 - (clock.now() % 600_000) - 2_000);
+    front.seen.set("demo", { lastAt: clock.now(), connections: 1, held: 0 });
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    await clock.advance(3_000);
+    await settled("warm");
+    await power.awake("demo");
+    front.seen.set("demo", { lastAt: clock.now(), connections: 1, held: 0 });
+    await clock.advance(10_000);
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    power.close();
   });
 
   test("never by itself where the policy is none, or it is stopped", async () => {

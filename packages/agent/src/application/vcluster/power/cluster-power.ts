@@ -2,6 +2,9 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ClusterFront } from "@gpve/domain/vcluster/cluster-front.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
+import { nextScheduled } from "@gpve/domain/vcluster/next-wake.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { sleepPolicyOf } from "@gpve/domain/vcluster/sleep-policy.ts";
@@ -19,9 +22,17 @@ export interface ClusterPowerDeps {
   readonly engine: Pick<OperationEngine, "submit" | "wait">;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Of this node, in which policies say when. */
+  readonly zone: () => ZoneOffset;
 }
 
 const LOOK_MS = 1_000;
+/** A start takes some seconds, and some jobs are not begun late. */
+const EARLY_MS = 5_000;
+/** Controllers have to come to the job for which it was woken. */
+const FOR_JOBS_MS = 60_000;
+/** One that could not be woken is not tried every second. */
+const AGAIN_MS = 60_000;
 
 export class ClusterPower {
   readonly #deps: ClusterPowerDeps;
@@ -29,6 +40,9 @@ export class ClusterPower {
   readonly #falling = new Set<string>();
   /** Since when each is awake, as far as we have seen; who just woke has not been idle yet. */
   readonly #awakeSince = new Map<string, number>();
+  /** When each goes to sleep by its policy next, by what its policy says. */
+  readonly #sleepsAt = new Map<string, { readonly event: string; readonly at: number }>();
+  readonly #wokenAt = new Map<string, number>();
   #stopLooking = (): void => undefined;
 
   constructor(deps: ClusterPowerDeps) {
@@ -73,18 +87,51 @@ export class ClusterPower {
   #look(): void {
     const { host, log } = this.#deps;
     for (const cluster of host.list()) {
+      this.#wakeInTime(cluster);
+      const isTime = this.#isTimeToSleep(cluster);
       const idleSince = this.#idleSince(cluster);
-      if (idleSince === undefined) continue;
+      if (idleSince === undefined && !isTime) continue;
       const { name, spec } = cluster;
       const { mode } = spec.sleep ?? sleepPolicyOf(spec.tier);
       if (mode === "none") continue;
       this.#falling.add(name);
-      const done = this.#run(SLEEP_CLUSTER, { name, mode, idleSince }).finally(() => {
+      const args = { name, mode, ...(isTime ? {} : given({ idleSince })) };
+      const done = this.#run(SLEEP_CLUSTER, args).finally(() => {
         this.#falling.delete(name);
         this.#awakeSince.delete(name);
       });
       background(log, `putting virtual cluster ${name} to sleep`, done);
     }
+  }
+
+  /** A job of it is due, or its policy says so. */
+  #wakeInTime({ name, phase, asleep, wakeAt, isWanted }: KeptCluster): void {
+    const { clock, log } = this.#deps;
+    const now = clock.now();
+    if (wakeAt === undefined || asleep === undefined || phase !== "Running" || !isWanted) return;
+    if (now < wakeAt - EARLY_MS || now - (this.#wokenAt.get(name) ?? -AGAIN_MS) < AGAIN_MS) return;
+    this.#wokenAt.set(name, now);
+    const woken = this.awake(name).then(() => this.#awakeSince.set(name, clock.now() + FOR_JOBS_MS));
+    background(log, `waking virtual cluster ${name}`, woken);
+  }
+
+  /** By its policy. What an agent that was not there missed, it does not make up for. */
+  #isTimeToSleep({ name, phase, asleep, spec, isWanted }: KeptCluster): boolean {
+    const { clock, zone } = this.#deps;
+    const event = spec.sleep?.sleepAt;
+    const known = this.#sleepsAt.get(name);
+    const now = clock.now();
+    if (event === undefined) {
+      this.#sleepsAt.delete(name);
+      return false;
+    }
+    const isDue = known?.event === event && now >= known.at;
+    if (known?.event !== event || isDue) {
+      const at = nextScheduled(event, now, zone()) ?? Number.POSITIVE_INFINITY;
+      this.#sleepsAt.set(name, { event, at });
+    }
+    const isAwake = phase === "Running" && asleep === undefined && isWanted;
+    return isDue && isAwake && !this.#falling.has(name) && !this.#waking.has(name);
   }
 
   /** undefined = it is not to sleep now. */

@@ -1,5 +1,7 @@
 // Sleep and wake as operations: in the cluster's own queue, so that neither gets in between other work on it.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { NextWake } from "@gpve/domain/vcluster/next-wake.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { SleepMode } from "@gpve/domain/vcluster/sleep-policy.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
@@ -20,11 +22,13 @@ export interface PowerOperationDeps {
   readonly host: ClusterHost;
   readonly phases: ClusterPhases;
   readonly ways: ClusterWays;
+  /** When it has to be awake again by itself; undefined = never. */
+  readonly nextWake: (cluster: KeptCluster, signal: AbortSignal) => Promise<NextWake | undefined>;
 }
 
 type State = Record<string, never>;
 
-export function powerOperations({ host, phases, ways }: PowerOperationDeps): {
+export function powerOperations({ host, phases, ways, nextWake }: PowerOperationDeps): {
   readonly sleep: OperationDefinition<SleepArgs, State>;
   readonly wake: OperationDefinition<{ readonly name: string }, State>;
 } {
@@ -40,7 +44,7 @@ export function powerOperations({ host, phases, ways }: PowerOperationDeps): {
       steps: [
         {
           name: "sleep",
-          run: async ({ args: { name, mode, idleSince }, log }) => {
+          run: async ({ args: { name, mode, idleSince }, log, warn, signal }) => {
             const cluster = requireRunning(phases.require(name));
             if (cluster.asleep === mode || cluster.asleep === "cold") {
               log(`it is ${cluster.asleep} already`);
@@ -53,7 +57,16 @@ export function powerOperations({ host, phases, ways }: PowerOperationDeps): {
               if (idleSince !== undefined && lastAt > idleSince)
                 log("somebody used it meanwhile: it stays awake");
               else {
-                phases.save({ ...phases.require(name), asleep: mode });
+                // One that stands still already answers nobody.
+                const next =
+                  cluster.asleep === undefined
+                    ? await nextWake(cluster, signal).catch((err: unknown) => {
+                        warn(`what would wake it by itself cannot be found out: ${messageOf(err)}`);
+                        return undefined;
+                      })
+                    : undefined;
+                if (next !== undefined) log(`it wakes at ${new Date(next.at).toISOString()} for ${next.why}`);
+                phases.save({ ...phases.require(name), asleep: mode, ...given({ wakeAt: next?.at }) });
                 log(await fallAsleep(cluster, mode));
               }
             } finally {
@@ -78,8 +91,9 @@ export function powerOperations({ host, phases, ways }: PowerOperationDeps): {
               // What is left of one that stood still and lost a part is no use.
               if (cluster.asleep === "warm") await host.stop(cluster);
               await host.start(cluster, signal, log);
+              if (cluster.isNew === true) await host.furnish(cluster, signal);
             }
-            const { asleep: was = "hot", ...awake } = phases.require(name);
+            const { asleep: was = "hot", wakeAt: _done, isNew: _new, ...awake } = phases.require(name);
             ways.woke(name, was, clock.monotonic() - began);
             phases.save(awake);
             await ways.tell();
