@@ -40,7 +40,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function world(options: { holdMs?: number; mostHeld?: number } = {}) {
+async function world(options: { holdMs?: number; hastyMs?: number; mostHeld?: number } = {}) {
   const [target, port, shared] = [await echo(), await freePort(), await freePort()];
   const wakes: string[] = [];
   const proxy = new EndpointProxy({
@@ -110,6 +110,38 @@ describe("the way in", () => {
     const { port, show } = await world({ holdMs: 50 });
     await show("hold");
     await expect(ask(port, "x")).rejects.toThrow();
+  });
+
+  test("cuts those off in time who would give up themselves and ask again, and nobody else", async () => {
+    const { port, wakes, show, proxy } = await world({ hastyMs: 200 });
+    await show("hold");
+    const greet = (ALPNProtocols: string[]): Promise<string> =>
+      new Promise((resolve) => {
+        const socket = connectTls({ host: "127.0.0.1", port, rejectUnauthorized: false, ALPNProtocols });
+        toClose.push({ close: () => socket.destroy() });
+        socket.on("error", (err) => resolve(err.message));
+        socket.on("close", () => resolve("closed"));
+      });
+    const patient = [greet(["http/1.1"]), greet([]), ask(port, "plain").catch(() => "closed")];
+    expect(await greet(["h2", "http/1.1"])).toMatch(/ECONNRESET|disconnected|hang up|closed/);
+    expect([wakes, proxy.seen()["demo"]?.held]).toEqual([["demo"], 3]);
+    await show("open");
+    expect(await patient[2]).toBe("PLAIN");
+  });
+
+  test("passes on what came while it was asleep, in pieces too", async () => {
+    const { port, show } = await world();
+    await show("hold");
+    const socket = connectTcp({ host: "127.0.0.1", port });
+    toClose.push({ close: () => socket.destroy() });
+    const heard: string[] = [];
+    socket.on("data", (bytes) => heard.push(bytes.toString()));
+    socket.write("one ");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    socket.write("two");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await show("open");
+    await expect.poll(() => heard.join("")).toBe("ONE TWO");
   });
 
   test("says why nobody gets in, and listens once it can", async () => {

@@ -16,6 +16,8 @@ export interface EndpointProxyDeps {
   readonly say: (line: string) => void;
   /** How long somebody waits for a cluster to wake. */
   readonly holdMs?: number;
+  /** How long those wait who would not wait much longer by themselves. */
+  readonly hastyMs?: number;
   /** How many wait for one cluster; who comes then is refused. */
   readonly mostHeld?: number;
 }
@@ -39,11 +41,15 @@ interface Way {
 interface Held {
   readonly socket: Socket;
   /** What was read of it already. */
-  readonly first: Buffer;
+  first: Buffer;
   readonly giveUp: () => void;
+  /** Reads no more of it. */
+  leave: () => void;
 }
 
 const HOLD_MS = 120_000;
+/** kubectl and whatever else is of Go gives a handshake ten seconds and no more; cut off before, it asks again by itself. */
+const HASTY_MS = 8_000;
 const MOST_HELD = 4_096;
 const LISTEN_AGAIN_MS = 2_000;
 const HELLO_MS = 10_000;
@@ -210,15 +216,41 @@ export class EndpointProxy {
     const giveUp = this.#deps.clock.after(this.#deps.holdMs ?? HOLD_MS, () =>
       this.#release(way, held)?.destroy(),
     );
-    const held: Held = { socket, first, giveUp };
+    const held: Held = { socket, first, giveUp, leave: () => undefined };
     way.held.add(held);
+    this.#heedHaste(way, held);
     socket.once("close", () => this.#release(way, held));
     // The first one wakes it; the others wait with him.
     if (way.held.size === 1) this.#deps.wake(name);
   }
 
+  /** Who offers HTTP/2 may be in haste; everybody else waits as long as he likes. */
+  #heedHaste(way: Way, held: Held): void {
+    const { socket } = held;
+    const cutOff = this.#deps.clock.after(this.#deps.hastyMs ?? HASTY_MS, () => {
+      const peeked = peekConnection(held.first);
+      if (peeked.kind === "tls" && peeked.alpn.includes("h2")) this.#release(way, held)?.destroy();
+    });
+    const stop = (): void => {
+      socket.off("data", take);
+      socket.pause();
+    };
+    const take = (chunk: Buffer): void => {
+      held.first = Buffer.concat([held.first, chunk]);
+      if (peekConnection(held.first).kind !== "more") stop();
+    };
+    held.leave = () => {
+      cutOff();
+      stop();
+    };
+    if (peekConnection(held.first).kind !== "more") return;
+    socket.on("data", take);
+    socket.resume();
+  }
+
   #release(way: Way, held: Held): Socket | undefined {
     held.giveUp();
+    held.leave();
     return way.held.delete(held) ? held.socket : undefined;
   }
 
