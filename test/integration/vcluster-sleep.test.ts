@@ -102,6 +102,37 @@ describe.skipIf(!canRunClusters)("a virtual cluster that sleeps", () => {
     expect(await waiting).toMatchObject({ code: 0 });
   });
 
+  test("wakes by itself for its next CronJob, which then comes", { timeout: 600_000 }, async () => {
+    const kept = (...argv: readonly string[]) => kubectl(kubeconfig(), ...argv);
+    const wakes = async (): Promise<number> => {
+      const { out } = await ctl(gpve, "api", "get", "/cluster/tasks", "-o", "json");
+      return (JSON.parse(out) as { type: string }[]).filter(({ type }) => type === "vcwake").length;
+    };
+    await expect.poll(async () => (await pods()).code, { timeout: 120_000 }).toBe(0);
+    const tick = ["create", "cronjob", "tick", "--image=gpve.local/busybox:1", "--schedule=@every 20s"];
+    expect(await kept(...tick, "--", "true")).toMatchObject({ code: 0 });
+    const before = await wakes();
+    expect(await ctl(gpve, "vc", "sleep", "nap")).toMatchObject({ code: 0 });
+    const began = performance.now();
+    await expect.poll(wakes, { timeout: 120_000, interval: 1_000 }).toBe(before + 1);
+    await expect.poll(power, { timeout: 120_000, interval: 1_000 }).toBe("hot");
+    console.info(`woken for its job after ${Math.round(performance.now() - began)} ms`);
+    await expect
+      .poll(async () => (await kept("get", "jobs", "-o", "name")).out, { timeout: 120_000, interval: 1_000 })
+      .toContain("job.batch/tick-");
+    expect(await kept("delete", "cronjob", "tick")).toMatchObject({ code: 0 });
+  });
+
+  test("is made asleep where that is asked for, and starts for the first who comes", async () => {
+    expect(await ctl(gpve, "vc", "create", "later", "--asleep", "--wait")).toMatchObject({ code: 0 });
+    expect((await ctl(gpve, "vc", "list")).out).toMatch(/^later +default +Running +cold/m);
+    expect(existsSync(join(gpve.data, "vclusters/run/guests/later.kube-apiserver/state"))).toBe(false);
+    const own = join(gpve.data, "later.kubeconfig");
+    writeFileSync(own, (await ctl(gpve, "vc", "kubeconfig", "later")).out, { mode: 0o600 });
+    expect(await kubectl(own, "get", "serviceaccount", "default")).toMatchObject({ code: 0 });
+    expect(await ctl(gpve, "vc", "delete", "later", "--yes")).toMatchObject({ code: 0 });
+  }, 600_000);
+
   test("gets new certificates before its own end, and answers again", { timeout: 600_000 }, async () => {
     const file = (name: string): string => join(gpve.data, "vclusters/clusters/nap/pki", name);
     const read = (name: string): string => readFileSync(file(name), "utf8");
