@@ -34,10 +34,10 @@ export class Clusters {
     return JSON.parse(answer.text) as unknown;
   }
 
-  /** Milliseconds until it runs. */
-  async create(name: string, tier = "starter"): Promise<number> {
+  /** Milliseconds until it runs; `sleep`: how it sleeps, if at all. */
+  async create(name: string, sleep: object = { mode: "none" }): Promise<number> {
     const begun = performance.now();
-    await this.ask("POST", "/vclusters", { name, controlPlane: { tier }, sleep: { mode: "none" } });
+    await this.ask("POST", "/vclusters", { name, controlPlane: { tier: "starter" }, sleep });
     await this.until(name, ({ phase, message }) => {
       if (phase === "Failed") throw new Error(`${name} failed: ${message ?? ""}`);
       return phase === "Running";

@@ -1,14 +1,16 @@
 // `npm run bench:vc`: virtual clusters beside a bare start of the same programs in one run; sleep and wake; what each
-// temperature takes; many of them on one node. The store beside a real etcd is `npm run bench:store`.
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+// temperature takes; many of them on one node; the store beside a real etcd, as `npm run bench:store` does it.
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { exec } from "@gpve/kit/exec.ts";
 import { root } from "../../test/support/gpve.ts";
 import { endClustersOf } from "../../test/support/left-clusters.ts";
 import { cpuSeconds, residentMiB } from "../../test/support/process.ts";
-import { cachedVersions, components, startWithComponents } from "../../test/support/vclusters.ts";
+import { cachedVersions, components, pidOf, startWithComponents } from "../../test/support/vclusters.ts";
+import { etcdProgram } from "../support/etcd-program.ts";
 import { median, rounded } from "../vm/numbers.ts";
 import { bareStart } from "./bare.ts";
 import { Clusters } from "./clusters.ts";
@@ -28,10 +30,9 @@ const [rounds, defined, hot, seconds] = [options.rounds, options.defined, option
 
 const [version = ""] = cachedVersions();
 const kubernetes = join(components, "kubernetes", version);
-const [etcdVersion] = cachedVersions("etcd");
-const etcd = etcdVersion === undefined ? "/usr/bin/etcd" : join(components, "etcd", etcdVersion, "etcd");
-if (version === "" || !existsSync(etcd))
-  throw new Error("needs Kubernetes and etcd in this machine's cache: gpvectl component install …");
+const { program: etcd, version: etcdVersion } = await etcdProgram();
+if (version === "" || !existsSync(kubernetes))
+  throw new Error("needs Kubernetes in this machine's cache: gpvectl component install kubernetes");
 
 /** What is measured is shown at once, so that a failure later loses nothing. */
 async function part<T>(what: string, work: () => Promise<T>): Promise<T> {
@@ -75,18 +76,26 @@ async function many(clusters: Clusters) {
   const agent = clusters.gpve.process.pid;
   const emptyMiB = residentMiB(agent);
   const begun = performance.now();
-  for (const [index, name] of names.entries()) {
-    await clusters.create(name);
-    if (index >= hot) await clusters.sleep(name, "cold");
-    if (index % 50 === 49) console.error(`${index + 1} of ${defined}`);
-  }
-  const createMsEach = (performance.now() - begun) / defined;
+  for (const name of names.slice(0, hot)) await clusters.create(name);
+  const hotMs = performance.now() - begun;
+  console.error(`${hot} are hot after ${rounded(hotMs / 1000, 0)} s`);
+  // They have never been started: a thousand starts would say nothing more than twenty.
+  const asleep = names.slice(hot);
+  const waiting = [...asleep];
+  await Promise.all(
+    Array.from({ length: 4 }, async () => {
+      for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+        await clusters.create(name, { mode: "cold", fromStart: true });
+        if (waiting.length % 100 === 0) console.error(`${waiting.length} are still to be defined`);
+      }
+    }),
+  );
+  const defineMsEach = (performance.now() - begun - hotMs) / Math.max(1, asleep.length);
   await sleep(15_000);
   const before = cpuSeconds(agent);
   await sleep(seconds * 1_000);
   const agentCpuPercent = (100 * (cpuSeconds(agent) - before)) / seconds;
-  const [list, one, wake]: [number[], number[], number[]] = [[], [], []];
-  const asleep = names.slice(hot);
+  const [list, one, first, wake]: [number[], number[], number[], number[]] = [[], [], [], []];
   for (let round = 0; round < Math.max(rounds, 5); round++) {
     const at = performance.now();
     await clusters.ask("GET", "/vclusters");
@@ -96,19 +105,47 @@ async function many(clusters: Clusters) {
     list.push(listed - at);
     const name = asleep[Math.floor(Math.random() * asleep.length)];
     if (name === undefined) continue;
-    wake.push(await clusters.wake(name));
-    await clusters.until(name, ({ power }) => power === "hot");
-    await clusters.sleep(name, "cold");
+    for (const times of [first, wake]) {
+      times.push(await clusters.wake(name));
+      await clusters.until(name, ({ power }) => power === "hot");
+      await clusters.sleep(name, "cold");
+    }
   }
   return {
-    createMsEach,
+    hotMsEach: hotMs / hot,
+    defineMsEach,
     listMs: median(list),
     oneMs: median(one),
+    firstWakeMs: median(first),
     wakeMs: median(wake),
     agentMiB: residentMiB(agent),
+    storeMiB: residentMiB(pidOf(clusters.gpve, "store")),
+    hotMiB: names.slice(0, hot).reduce((sum, name) => sum + clusters.memoryMiB(name), 0) / hot,
     emptyMiB,
     agentCpuPercent,
   };
+}
+
+/** A process of its own: what this one measures is not to be in its way. */
+async function store(): Promise<StoreFigures> {
+  const script = join(root, "bench/store/run.ts");
+  const args = ["--rounds", String(rounds), "--seconds", "3", "--out", options.out];
+  await exec(process.execPath, ["--disable-warning=ExperimentalWarning", script, ...args], {
+    timeoutMs: 1_800_000,
+  });
+  return JSON.parse(readFileSync(join(options.out, "store.json"), "utf8")) as StoreFigures;
+}
+
+interface StoreFigures {
+  readonly etcdVersion: string;
+  readonly rows: readonly {
+    readonly clients: number;
+    readonly ours: { readonly perSecond: number };
+    readonly etcd: { readonly perSecond: number };
+  }[];
+  readonly idle: Readonly<
+    Record<"ours" | "etcd", { readonly cpuPercent: number; readonly residentMiB: number }>
+  >;
 }
 
 const gpve = await startWithComponents();
@@ -117,6 +154,7 @@ const load = loadavg()[0] ?? 0;
 try {
   const created = await part("create, bare and ours in turn", () => creates(clusters));
   const temperature = await part("sleep and wake", () => temperatures(clusters));
+  const stores = await part("the store beside an etcd", store);
   const crowd = await part(`${defined} defined, ${hot} of them hot`, () => many(clusters));
   const date = new Date().toISOString().slice(0, 10);
   const cores = availableParallelism();
@@ -126,7 +164,7 @@ try {
     "",
     "| what | ours | by hand | ratio |",
     "| --- | --- | --- | --- |",
-    `| create until pods can be made, beside keys, etcd ${etcdVersion ?? "of Debian"} and the same three programs with the same arguments | ${rounded(created.oursMs / 1000)} s | ${rounded(created.bareMs / 1000)} s | ${rounded(created.ratio)} |`,
+    `| create until pods can be made, beside keys, etcd ${etcdVersion} and the same three programs with the same arguments | ${rounded(created.oursMs / 1000)} s | ${rounded(created.bareMs / 1000)} s | ${rounded(created.ratio)} |`,
     "",
     "| | hot | warm | cold |",
     "| --- | --- | --- | --- |",
@@ -137,18 +175,31 @@ try {
     "",
     "| what | value |",
     "| --- | --- |",
-    `| create, and put to sleep where it sleeps, each | ${rounded(crowd.createMsEach / 1000, 1)} s |`,
+    `| create of one that is hot, each, one after the other | ${rounded(crowd.hotMsEach / 1000, 1)} s |`,
+    `| create of one that is made asleep, each, four at a time | ${rounded(crowd.defineMsEach / 1000, 2)} s |`,
     `| list of all by API | ${rounded(crowd.listMs, 1)} ms |`,
     `| one by API | ${rounded(crowd.oneMs, 1)} ms |`,
     `| wake of a random one from cold | ${rounded(crowd.wakeMs, 0)} ms |`,
+    `| first start of a random one that was made asleep | ${rounded(crowd.firstWakeMs, 0)} ms |`,
+    `| private memory of each control plane that is hot | ${rounded(crowd.hotMiB, 0)} MiB |`,
+    `| process of all stores: memory | ${rounded(crowd.storeMiB, 0)} MiB |`,
     `| server and agent: memory, and before the first | ${rounded(crowd.agentMiB, 0)} MiB, ${rounded(crowd.emptyMiB, 0)} MiB |`,
     `| server and agent: CPU | ${rounded(crowd.agentCpuPercent, 1)} % of a core |`,
     "",
-    "The store behind them beside a real etcd is measured by `npm run bench:store` ([store.md](store.md)).",
+    `The store behind them beside etcd ${stores.etcdVersion}, same disk, in turns ([store.md](store.md) has all columns):`,
+    "",
+    "| what | ours | etcd |",
+    "| --- | --- | --- |",
+    ...stores.rows.map(
+      ({ clients, ours, etcd: other }) =>
+        `| writes/s of ${clients} client${clients === 1 ? "" : "s"} | ${rounded(ours.perSecond, 0)} | ${rounded(other.perSecond, 0)} |`,
+    ),
+    `| idle with 60 watches: CPU of a core | ${rounded(stores.idle.ours.cpuPercent)} % | ${rounded(stores.idle.etcd.cpuPercent)} % |`,
+    `| then: resident memory, of ours for all clusters of a node | ${rounded(stores.idle.ours.residentMiB, 0)} MiB | ${rounded(stores.idle.etcd.residentMiB, 0)} MiB each |`,
     "",
   ].join("\n");
   mkdirSync(options.out, { recursive: true });
-  const report = { date, cores, load, version, rounds, defined, hot, created, temperature, crowd };
+  const report = { date, cores, load, version, rounds, defined, hot, created, temperature, stores, crowd };
   writeFileSync(join(options.out, "vc.json"), `${JSON.stringify(report, undefined, 2)}\n`);
   writeFileSync(join(options.out, "vc.md"), text);
   console.log(text);
