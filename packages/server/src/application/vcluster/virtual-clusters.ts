@@ -29,6 +29,7 @@ import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
+import { requireWaysOut } from "./ways-out.ts";
 import { placeCluster } from "./place-cluster.ts";
 import {
   answeringNode,
@@ -69,12 +70,6 @@ export interface NewCluster {
 
 const KUBECONFIG_HOURS = 24;
 
-/** It is the node that goes to the addresses that a request names, past the wall of the cluster: as for a download. */
-function requireNetworkOf(node: string, { access }: RequestContext): void {
-  if (access.has("/", ["Sys.Audit", "Sys.Modify"])) return;
-  access.require(`/nodes/${node}`, ["Sys.AccessNetwork"]);
-}
-
 /** All of them are asked for by their keys. */
 export class VirtualClusters {
   readonly #deps: VirtualClustersDeps;
@@ -93,7 +88,7 @@ export class VirtualClusters {
     // Its node keeps them: they are in no record.
     if (wanted.backingStore === "external") readExternalKeys(spec);
     const node = from?.node ?? placeCluster(this.#deps, wanted);
-    if (wanted.backingStore === "external" || wanted.oidc !== undefined) requireNetworkOf(node, ctx);
+    requireWaysOut(node, wanted, ctx);
     // What is in a backup has all been on one node.
     const spread = from === undefined ? this.#spread(wanted, node) : undefined;
     const base = { name, tenant, node, spec: wanted, madeBy: ctx.requestId };
