@@ -47,7 +47,7 @@ describe("facts of this machine", () => {
       const { accelerator } = again.facts().facts;
       expect(["kvm", "tcg"]).toContain(accelerator);
       await again.refresh();
-      // Read, not tried: trying runs guests.
+      // Read, not looked at again: that runs a dozen programs.
       expect(loadMs).toBeLessThan(performance.now() - before - loadMs);
       const named = again.facts().facts.capabilities.find(({ name }) => name === accelerator);
       expect(named).toMatchObject({ available: true, detail: `a guest ran under ${accelerator}` });
