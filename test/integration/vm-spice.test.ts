@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { connect as connectTcp } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ByteReader } from "@gpve/cli/commands/vm/byte-reader.ts";
+import { ByteReader } from "@gpve/cli/commands/vm/console/byte-reader.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 

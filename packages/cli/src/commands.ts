@@ -122,7 +122,7 @@ import { vcEvents, vcLogs, vcPowerCommands, vcRevoke, vcSleep } from "./commands
 import { vmBackup } from "./commands/vm/backup.ts";
 import { vmClone } from "./commands/vm/clone.ts";
 import { vmConfig } from "./commands/vm/config.ts";
-import { vmConsole } from "./commands/vm/console.ts";
+import { vmConsole } from "./commands/vm/console/console.ts";
 import { vmCreate } from "./commands/vm/create.ts";
 import { vmDelete } from "./commands/vm/delete.ts";
 import { vmExec } from "./commands/vm/exec.ts";
@@ -142,7 +142,7 @@ import { vmSnapshotList } from "./commands/vm/snapshot/list.ts";
 import { vmSnapshotRollback } from "./commands/vm/snapshot/rollback.ts";
 import { failedVmCommands } from "./commands/vm/failed.ts";
 import { vmTemplate } from "./commands/vm/template.ts";
-import { vmVnc } from "./commands/vm/vnc.ts";
+import { vmVnc } from "./commands/vm/console/vnc.ts";
 
 export const allCommands: readonly CommandSpec[] = [
   status,

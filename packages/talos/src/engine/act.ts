@@ -14,7 +14,7 @@ import type { Kubernetes } from "../kubernetes/kubernetes.ts";
 import type { GuestClone, GuestStep, InsideStep, KubernetesStep, Step } from "../plan/plan-steps.ts";
 import { refuseOthers, refuseOtherTemplates } from "./refuse-others.ts";
 import { withVersions } from "./config-parts.ts";
-import { healthyControlPlane } from "./decide-disruption.ts";
+import { healthyControlPlane } from "./decide/decide-disruption.ts";
 import { type Desired, wantedKubernetes } from "./desired.ts";
 import { refuseOtherDisk } from "./install-disk.ts";
 import { uuidOf } from "./look-at-machine.ts";

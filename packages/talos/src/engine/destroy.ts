@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Step } from "../plan/plan-steps.ts";
-import { removal } from "./decide-templates.ts";
+import { removal } from "./decide/decide-templates.ts";
 import type { World } from "./world.ts";
 
 /** Refuses unless the file allows it and the name was typed. */

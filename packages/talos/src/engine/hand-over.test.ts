@@ -13,7 +13,7 @@ import { ModelWorld } from "../testing/model-world.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { testDesired } from "../testing/test-desired.ts";
-import { decide } from "./decide.ts";
+import { decide } from "./decide/decide.ts";
 import type { Desired } from "./desired.ts";
 import {
   type HandOverSide,

@@ -1,8 +1,8 @@
 // Every step until there is nothing left to do, if all goes well.
 import type { Step } from "../plan/plan-steps.ts";
 import type { Finding } from "../preflight/finding-report.ts";
-import { decide } from "./decide.ts";
-import { keptTemplates } from "./decide-templates.ts";
+import { decide } from "./decide/decide.ts";
+import { keptTemplates } from "./decide/decide-templates.ts";
 import type { Desired } from "./desired.ts";
 import { afterRecord, predict } from "./predict.ts";
 import type { World } from "./world.ts";

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { ModelWorld } from "../testing/model-world.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { testDesired } from "../testing/test-desired.ts";
-import { decide } from "./decide.ts";
+import { decide } from "./decide/decide.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { Beginning, Desired } from "./desired.ts";
 import { etcdHealth } from "./quorum.ts";

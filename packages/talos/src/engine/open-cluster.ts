@@ -25,7 +25,7 @@ import {
 import { adopted } from "./adopt.ts";
 import { type ActDeps, Actor } from "./act.ts";
 import { configParts, type ReadConfig } from "./config-parts.ts";
-import { healthyControlPlane } from "./decide-disruption.ts";
+import { healthyControlPlane } from "./decide/decide-disruption.ts";
 import { destroySteps } from "./destroy.ts";
 import { restoreEtcd } from "./restore-etcd.ts";
 import { type Step, stepName } from "../plan/plan-steps.ts";

@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Machines } from "./machines-port.ts";
 import type { Desired } from "./desired.ts";
-import { mayHaveData } from "./decide-beginning.ts";
+import { mayHaveData } from "./decide/decide-beginning.ts";
 import { etcdHealth } from "./quorum.ts";
 import { controlPlanes, type World } from "./world.ts";
 

@@ -15,7 +15,7 @@ import { FakeWorld } from "../testing/fake-world.ts";
 import { instantClock } from "../testing/instant-clock.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
-import { recordRotated } from "./decide-upgrades.ts";
+import { recordRotated } from "./decide/decide-upgrades.ts";
 import { makeTrace } from "./make-trace.ts";
 import { OpenCluster } from "./open-cluster.ts";
 

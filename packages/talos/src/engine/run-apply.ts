@@ -7,7 +7,7 @@ import type { RunJournal } from "../folder/journal.ts";
 import { type Step, stepName } from "../plan/plan-steps.ts";
 import type { Finding } from "../preflight/finding-report.ts";
 import type { Actor } from "./act.ts";
-import { decide } from "./decide.ts";
+import { decide } from "./decide/decide.ts";
 import type { Desired } from "./desired.ts";
 import { hearMachine, type HeardMachine, type Listen } from "./hear-machine.ts";
 import { isDone, whatIsSeen } from "./is-done.ts";

@@ -5,7 +5,7 @@ import type { Machine } from "../cluster/machine.ts";
 import type { Driver, Observation } from "../driver/driver.ts";
 import { cloneMode, TEMPLATE_TAG, templateUuid } from "../cluster/templates.ts";
 import { clonesOf } from "../driver/linked-clones.ts";
-import { lackingTemplates } from "../engine/decide-templates.ts";
+import { lackingTemplates } from "../engine/decide/decide-templates.ts";
 import type { SeenTemplate } from "../engine/world.ts";
 import { imageContent } from "../image/image-file.ts";
 import { checkFile } from "./check-file.ts";

@@ -6,7 +6,7 @@ import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { type Input, wholeNumber } from "../../input.ts";
 import { passwordStdinOption } from "../../secret-input.ts";
 import { readParameters } from "../api/parameters.ts";
-import { openConsole } from "./console.ts";
+import { openConsole } from "./console/console.ts";
 import type { VmPlace } from "./find-vm.ts";
 import { whileDoing } from "../../while-doing.ts";
 import { serverDefaults } from "./server-defaults.ts";

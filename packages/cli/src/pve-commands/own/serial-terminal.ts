@@ -2,7 +2,7 @@
 import { consoleOffer } from "@gpve/client/pve-client.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { OptionValues, PveSession } from "../command-entry.ts";
-import { serialSession } from "../../commands/vm/serial-session.ts";
+import { serialSession } from "../../commands/vm/console/serial-session.ts";
 import { readGuestConfig } from "./guest-config.ts";
 
 const QUIET_MS = 2000;

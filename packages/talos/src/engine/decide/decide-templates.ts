@@ -1,13 +1,13 @@
 // Templates: made before machines are cloned from them, each for one version and role. One that is no longer wanted goes
 // only when no linked clone reads from it.
-import type { Machine } from "../cluster/machine.ts";
-import { cloneMode, templateName } from "../cluster/templates.ts";
-import { newTemplate } from "../plan/template-config.ts";
-import type { TemplateStep } from "../plan/plan-steps.ts";
-import { error, type Finding } from "../preflight/finding-report.ts";
-import type { Desired } from "./desired.ts";
-import { doing, type Rule, type Situation, stopping } from "./situation.ts";
-import type { SeenTemplate, World } from "./world.ts";
+import type { Machine } from "../../cluster/machine.ts";
+import { cloneMode, templateName } from "../../cluster/templates.ts";
+import { newTemplate } from "../../plan/template-config.ts";
+import type { TemplateStep } from "../../plan/plan-steps.ts";
+import { error, type Finding } from "../../preflight/finding-report.ts";
+import type { Desired } from "../desired.ts";
+import { doing, type Rule, type Situation, stopping } from "../situation.ts";
+import type { SeenTemplate, World } from "../world.ts";
 
 interface WantedTemplate {
   readonly name: string;

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { FakeSocket } from "@gpve/client/testing/fake-socket.ts";
-import type { LocalClient } from "../../io.ts";
-import { listenLocally } from "../../local-listener.ts";
-import { Gpvectl, type RunOptions } from "../../testing/run-gpvectl.ts";
+import type { LocalClient } from "../../../io.ts";
+import { listenLocally } from "../../../local-listener.ts";
+import { Gpvectl, type RunOptions } from "../../../testing/run-gpvectl.ts";
 import { ByteReader } from "./byte-reader.ts";
 import { greetViewer, respond } from "./rfb-greeting.ts";
 

@@ -6,11 +6,11 @@ import type { GpveClient } from "@gpve/client/client.ts";
 import { consoleOffer } from "@gpve/client/pve-client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { CommandSpec } from "../../command.ts";
-import { wholeNumber } from "../../input.ts";
-import type { LocalClient } from "../../io.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { wholeNumber } from "../../../input.ts";
+import type { LocalClient } from "../../../io.ts";
 import { ByteReader } from "./byte-reader.ts";
-import { findVm, vmArgument, type VmPlace } from "./find-vm.ts";
+import { findVm, vmArgument, type VmPlace } from "../find-vm.ts";
 import { greetServer, greetViewer } from "./rfb-greeting.ts";
 
 export const vmVnc: CommandSpec = {

@@ -1,15 +1,15 @@
 // Versions and configurations of machines that run. A canary of each pool goes first, then control planes one by one
 // with etcd's leader last, then the other workers, as many at once as their pool allows.
-import type { Machine } from "../cluster/machine.ts";
-import type { Step } from "../plan/plan-steps.ts";
-import { error } from "../preflight/finding-report.ts";
+import type { Machine } from "../../cluster/machine.ts";
+import type { Step } from "../../plan/plan-steps.ts";
+import { error } from "../../preflight/finding-report.ts";
 import { awayIn, disruption } from "./decide-disruption.ts";
 import { waitsForStop } from "./decide-guests.ts";
-import { wantedKubernetes, wantedTalos } from "./desired.ts";
-import { etcdHealth } from "./quorum.ts";
-import { type Decision, doing, type Pair, pairs, type Rule, type Situation, stopping } from "./situation.ts";
-import { configured, nodeOf } from "./world.ts";
-import { refusesUpgrade } from "./versions.ts";
+import { wantedKubernetes, wantedTalos } from "../desired.ts";
+import { etcdHealth } from "../quorum.ts";
+import { type Decision, doing, type Pair, pairs, type Rule, type Situation, stopping } from "../situation.ts";
+import { configured, nodeOf } from "../world.ts";
+import { refusesUpgrade } from "../versions.ts";
 
 /** What we cordoned for work that is done. */
 export const uncordon: Rule = (situation) =>

@@ -2,9 +2,9 @@ import { given } from "@gpve/contracts/given.ts";
 import type { GpveClient } from "@gpve/client/client.ts";
 import { consoleOffer } from "@gpve/client/pve-client.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import type { Cli, CommandSpec } from "../../command.ts";
-import { durationSeconds } from "../../input.ts";
-import { findVm, vmArgument, type VmPlace } from "./find-vm.ts";
+import type { Cli, CommandSpec } from "../../../command.ts";
+import { durationSeconds } from "../../../input.ts";
+import { findVm, vmArgument, type VmPlace } from "../find-vm.ts";
 import { serialSession, type SerialOptions } from "./serial-session.ts";
 
 const QUIET_MS = 2_000;

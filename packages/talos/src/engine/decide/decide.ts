@@ -26,9 +26,9 @@ import {
 } from "./decide-beginning.ts";
 import { removeOne, resetOne } from "./decide-removal.ts";
 import { reconfigure, recordRotated, uncordon, upgradeKubernetes, upgradeTalos } from "./decide-upgrades.ts";
-import type { ApplyPart, Desired } from "./desired.ts";
-import { type Decision, NOTHING, type Rule } from "./situation.ts";
-import type { World } from "./world.ts";
+import type { ApplyPart, Desired } from "../desired.ts";
+import { type Decision, NOTHING, type Rule } from "../situation.ts";
+import type { World } from "../world.ts";
 
 const network = addonsWhere((_name, isNetwork) => isNetwork);
 const addons = addonsWhere(() => true);

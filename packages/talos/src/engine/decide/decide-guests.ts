@@ -1,19 +1,19 @@
 // Images and guests: what the file wants and is not there, and what is there otherwise.
 import { join } from "node:path";
 import { given } from "@gpve/contracts/given.ts";
-import type { Machine } from "../cluster/machine.ts";
-import { cloneMark, cloneMode } from "../cluster/templates.ts";
-import { imageFile, imageVolume } from "../image/image-file.ts";
-import { compareGuest, diskGib, isHot } from "../plan/compare-guest.ts";
-import { EMPTY_DRIVE, guestSettings, isoDrive, newGuest, SYSTEM_DISK } from "../plan/guest-config.ts";
-import type { GuestStep } from "../plan/plan-steps.ts";
-import { cloneChanges } from "../plan/template-config.ts";
-import { uuidOf } from "../preflight/check-guests.ts";
-import { error } from "../preflight/finding-report.ts";
-import { doing, pairs, replaced, stopping, type Rule, type Situation } from "./situation.ts";
+import type { Machine } from "../../cluster/machine.ts";
+import { cloneMark, cloneMode } from "../../cluster/templates.ts";
+import { imageFile, imageVolume } from "../../image/image-file.ts";
+import { compareGuest, diskGib, isHot } from "../../plan/compare-guest.ts";
+import { EMPTY_DRIVE, guestSettings, isoDrive, newGuest, SYSTEM_DISK } from "../../plan/guest-config.ts";
+import type { GuestStep } from "../../plan/plan-steps.ts";
+import { cloneChanges } from "../../plan/template-config.ts";
+import { uuidOf } from "../../preflight/check-guests.ts";
+import { error } from "../../preflight/finding-report.ts";
+import { doing, pairs, replaced, stopping, type Rule, type Situation } from "../situation.ts";
 import { lackingTemplates, templateOf } from "./decide-templates.ts";
 import { disruption } from "./decide-disruption.ts";
-import { configured, imagePlace, type SeenGuest } from "./world.ts";
+import { configured, imagePlace, type SeenGuest } from "../world.ts";
 
 /** Disks that would have to shrink are left alone, and told. */
 export const refuseShrinking: Rule = (situation) => {

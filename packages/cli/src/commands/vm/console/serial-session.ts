@@ -4,7 +4,7 @@ import type { ConsoleOffer } from "@gpve/client/pve-client.ts";
 import type { MessageSocket } from "@gpve/client/transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { Terminal } from "../../io.ts";
+import type { Terminal } from "../../../io.ts";
 
 /** Ctrl-], as in telnet and virsh. */
 export const ESCAPE = 0x1d;

@@ -1,13 +1,13 @@
 // What is decided, from nothing to day two: by the plan that follows from it.
 import { describe, expect, test } from "vitest";
-import { machinesOf } from "../cluster/machines.ts";
-import { stepName } from "../plan/plan-steps.ts";
-import { testCluster } from "../testing/test-cluster.ts";
-import { emptyWorld, madeWorld, testDesired } from "../testing/test-desired.ts";
+import { machinesOf } from "../../cluster/machines.ts";
+import { stepName } from "../../plan/plan-steps.ts";
+import { testCluster } from "../../testing/test-cluster.ts";
+import { emptyWorld, madeWorld, testDesired } from "../../testing/test-desired.ts";
 import { decide } from "./decide.ts";
-import type { Desired } from "./desired.ts";
-import { makeTrace } from "./make-trace.ts";
-import { configured, type Configured, type SeenMachine, type SeenNode, type World } from "./world.ts";
+import type { Desired } from "../desired.ts";
+import { makeTrace } from "../make-trace.ts";
+import { configured, type Configured, type SeenMachine, type SeenNode, type World } from "../world.ts";
 
 const names = (desired: Desired, world: World): readonly string[] =>
   makeTrace(desired, world).steps.map(stepName);

@@ -1,9 +1,9 @@
 // The one way to whatever takes a machine away for a while: pods are moved, etcd was asked, a snapshot is fresh.
-import { error } from "../preflight/finding-report.ts";
-import type { Step } from "../plan/plan-steps.ts";
-import { etcdHealth, refusesDisruption } from "./quorum.ts";
-import { type Decision, needsDrain, type Situation, stopping } from "./situation.ts";
-import { configured, nodeOf, type SeenMachine, type World } from "./world.ts";
+import { error } from "../../preflight/finding-report.ts";
+import type { Step } from "../../plan/plan-steps.ts";
+import { etcdHealth, refusesDisruption } from "../quorum.ts";
+import { type Decision, needsDrain, type Situation, stopping } from "../situation.ts";
+import { configured, nodeOf, type SeenMachine, type World } from "../world.ts";
 
 /** The next step on the way to `steps`. */
 export function disruption(situation: Situation, seen: SeenMachine, steps: readonly Step[]): Decision {

@@ -1,10 +1,10 @@
 // Machines that go: emptied, out of etcd, off, out of Kubernetes, deleted. The guest goes last, so that whoever comes
 // after a crash still finds the one it was about.
-import type { Step } from "../plan/plan-steps.ts";
-import { error } from "../preflight/finding-report.ts";
+import type { Step } from "../../plan/plan-steps.ts";
+import { error } from "../../preflight/finding-report.ts";
 import { mayHaveData } from "./decide-beginning.ts";
 import { healthyControlPlane, snapshotFirst } from "./decide-disruption.ts";
-import { etcdHealth, refusesRemoval } from "./quorum.ts";
+import { etcdHealth, refusesRemoval } from "../quorum.ts";
 import {
   type Decision,
   doing,
@@ -14,8 +14,8 @@ import {
   type Rule,
   type Situation,
   stopping,
-} from "./situation.ts";
-import { configured, nodeOf, type SeenMachine } from "./world.ts";
+} from "../situation.ts";
+import { configured, nodeOf, type SeenMachine } from "../world.ts";
 
 /** One at a time: workers first, then control planes. */
 export const removeOne: Rule = (situation) => {

@@ -1,10 +1,10 @@
 // From guests that run to a cluster: each machine gets its configuration, etcd is begun once, everybody joins.
 import { given } from "@gpve/contracts/given.ts";
-import { error } from "../preflight/finding-report.ts";
-import type { Step } from "../plan/plan-steps.ts";
-import { etcdHealth, refusesRemoval } from "./quorum.ts";
-import { doing, pairs, type Rule, type Situation, stopping } from "./situation.ts";
-import { configured, controlPlanes, nodeOf, type SeenMachine } from "./world.ts";
+import { error } from "../../preflight/finding-report.ts";
+import type { Step } from "../../plan/plan-steps.ts";
+import { etcdHealth, refusesRemoval } from "../quorum.ts";
+import { doing, pairs, type Rule, type Situation, stopping } from "../situation.ts";
+import { configured, controlPlanes, nodeOf, type SeenMachine } from "../world.ts";
 
 export const refuseForeign: Rule = ({ world }) => {
   const found = [...world.machines.values()].flatMap(({ name, talos }) =>

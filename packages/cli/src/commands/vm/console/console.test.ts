@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FakeSocket } from "@gpve/client/testing/fake-socket.ts";
-import { Gpvectl } from "../../testing/run-gpvectl.ts";
+import { Gpvectl } from "../../../testing/run-gpvectl.ts";
 
 const base = "/nodes/n1/qemu/100";
 
