@@ -1,8 +1,8 @@
 // The architecture page names files; a page that names files which have gone leads nobody anywhere.
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { ROOT } from "./source-tree.ts";
+import { isTest, read, ROOT, sources } from "./source-tree.ts";
 
 const page = readFileSync(join(ROOT, "docs/architecture.md"), "utf8");
 const walks = page.split("## Three walks\n")[1]?.split("\n## ")[0] ?? "";
@@ -22,4 +22,23 @@ test("every file of the seams is there", () => {
   const files = [...seams.matchAll(/`(packages\/[^`]+\.\w+)`/g)].map(([, file = ""]) => file);
   expect(files.length).toBeGreaterThan(10);
   expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
+});
+
+const product = sources().filter((path) => path.startsWith("packages/") && !isTest(path));
+const lineCount = (paths: readonly string[]): number =>
+  paths.reduce((sum, path) => sum + read(path).split("\n").length - 1, 0);
+
+test("no folder holds more files than one can read the names of", () => {
+  const folders = Map.groupBy(product, (path) => dirname(path));
+  expect([...folders].filter(([, files]) => files.length > 30).map(([folder]) => folder)).toEqual([]);
+});
+
+test("the page's numbers of files and lines are at most a twentieth off", () => {
+  const row = /^\| files, lines of them +\|[^|]*\| ([\d ]+), ([\d ]+?) +\|$/m.exec(page) ?? [];
+  const [files, lines] = row.slice(1).map((text) => Number(text.replaceAll(" ", "")));
+  for (const [said, counted] of [
+    [files, product.length],
+    [lines, lineCount(product)],
+  ] as const)
+    expect(Math.abs((said ?? 0) / counted - 1), `${said} for ${counted}`).toBeLessThan(0.05);
 });
