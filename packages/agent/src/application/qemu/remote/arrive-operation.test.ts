@@ -12,7 +12,8 @@ const TUNNEL = "TUNNEL /gpve/nodes/{node}/vms/{vmid}/mtunnel";
 const OFFER = "POST /gpve/nodes/{node}/vms/{vmid}/mtunnel";
 const who = { userid: "root@pam", authid: "root@pam!m", tokenid: "m" };
 
-async function target() {
+/** `age`: how many seconds ago the VM was made. */
+async function target(age = 20) {
   const world = await VmWorld.open();
   for (const command of [
     "nbd-server-start",
@@ -24,7 +25,12 @@ async function target() {
   ])
     world.guests.answers.set(command, () => ({}));
   world.guests.answers.set("query-named-block-nodes", () => []);
-  await world.addWithDisk(300, { memory: "128", vmgenid: "6c0a7f6e-52f7-4a61-8a4a-2d2a60ad5dd4" });
+  const ctime = Math.floor(world.host.clock.now() / 1_000) - age;
+  await world.addWithDisk(300, {
+    memory: "128",
+    meta: `ctime=${ctime}`,
+    vmgenid: "6c0a7f6e-52f7-4a61-8a4a-2d2a60ad5dd4",
+  });
   const { engine } = testEngine();
   const joined: string[] = [];
   const connect = async (_process: unknown, name: string): Promise<ConsoleSocket> => {
@@ -211,4 +217,10 @@ it("is led by one, for a VM that is off", async () => {
   expect((await engine.wait(upid)).exitStatus).not.toBe("OK");
   expect(world.configs.has(300)).toBe(true);
   await close();
+});
+
+it("comes in no other VM's place than one that was just made: that would be deleted where the move fails", async () => {
+  const { offer, destroyed } = await target(3_600);
+  await expect(offer()).rejects.toThrow("VM 300 was not made for a move");
+  expect(destroyed).toEqual([]);
 });

@@ -54,6 +54,7 @@ export class RemoteReceiver {
         checkLock(config);
         if (isTemplate(config) || runningVm(this.#host, vmid) !== undefined)
           throw conflict(`VM ${vmid} runs here, or is a template: nothing can come in its place`);
+        this.#arrivals.requireJustMade(vmid, config.values);
         return this.#arrivals.offer(vmid, ctx.actor?.authid ?? "");
       },
     };

@@ -4,6 +4,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import {
   decodeRemoteOffer,
@@ -49,6 +50,8 @@ type MtunnelRoute = "TUNNEL /gpve/nodes/{node}/vms/{vmid}/mtunnel";
 
 const SOCKET = /^mtunnel-([0-9a-f-]{36})\.(lead|ram|nbd)$/;
 const CLIENT_PATIENCE_MS = 30_000;
+/** Between the creation of a VM for a move and the line for it: what is older was made for something else. */
+const JUST_MADE_MS = 600_000;
 const MAX_LINE_BYTES = 64 * 1024;
 
 export class RemoteArrivals {
@@ -63,6 +66,15 @@ export class RemoteArrivals {
 
   find(id: string): RemoteArrival | undefined {
     return this.#open.get(id);
+  }
+
+  /** For a VM that was just made: where the move fails it goes again, and one that has a past would be lost. */
+  requireJustMade(vmid: number, { meta }: Readonly<Record<string, string>>): void {
+    const { ctime } = meta === undefined ? {} : readVmProperty("meta", meta, "meta");
+    if (ctime !== undefined && this.#host.clock.now() - ctime * 1_000 < JUST_MADE_MS) return;
+    throw conflict(
+      `VM ${vmid} was not made for a move: a VM that runs comes only in the place of one that was created within the last ten minutes, which is deleted where the move fails`,
+    );
   }
 
   async offer(vmid: number, authid: string): Promise<RemoteTunnel> {
