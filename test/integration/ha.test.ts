@@ -96,7 +96,8 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
     const mend = await ha.cutEtcd(node);
     await new Promise((done) => setTimeout(done, 14_000));
     const there = await ha.place();
-    const answers = await ha.answers();
+    // One question can go unanswered on a busy machine; the program that runs says that nobody touched it.
+    const answers = await vi.waitUntil(() => ha.answers(), { timeout: 60_000 }).catch(() => false);
     await mend();
     expect({ there, answers, pid: ha.pid(node, `guests/${HA_VMID}/state`) }).toEqual({
       there: node,
