@@ -3,7 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { type Gpve } from "../support/gpve.ts";
 import { endClustersOf, leftOfClusters } from "../support/left-clusters.ts";
@@ -118,9 +118,10 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       const object = { apiVersion: "gpve.io/v1", kind: "VirtualCluster", metadata: { name: "known" } };
       writeFileSync(manifest, JSON.stringify({ ...object, spec: { controlPlane: { oidc } } }));
       expect(await ctl(gpve, "apply", "-f", manifest)).toMatchObject({ code: 0 });
-      await expect
-        .poll(async () => (await ctl(gpve, "vc", "list")).out, { timeout: 300_000, interval: 500 })
-        .toMatch(/^known +default +Running/m);
+      await vi.waitFor(
+        async () => expect((await ctl(gpve, "vc", "list")).out).toMatch(/^known +default +Running/m),
+        { timeout: 300_000, interval: 500 },
+      );
       await keepKubeconfig("known");
     }, 600_000);
     afterAll(() => issuer.stop());
