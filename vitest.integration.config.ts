@@ -8,8 +8,8 @@ export default defineConfig({
     pool: "forks",
     // A test that asserts nothing cannot fail. What is waited for has as long as the machine may need; vitest's own second is a guess about load.
     expect: { requireAssertions: true, poll: { timeout: 30_000 } },
-    // As many as there are cores. With four, the long files computed all the time: an emulated guest took five times as long to
-    // boot, no less in all, and nodes lost leases that they should have kept.
+    // As many as there are cores. With four, both cores computed all the time: an emulated guest took five times as long to boot,
+    // and the whole no less.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
     testTimeout: 300_000,
