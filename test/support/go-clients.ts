@@ -21,7 +21,7 @@ export async function lacksGo(): Promise<string | undefined> {
 }
 
 /** The path of a program: package `target` of the module in the clients' folder. */
-export async function goProgram(folder: string, target: string, name: string): Promise<string> {
+async function goProgram(folder: string, target: string, name: string): Promise<string> {
   const module = join(clientsFolder, folder);
   const sources = readdirSync(module).filter((file) => /^go\.(mod|sum)$|\.go$/.test(file));
   const pins = Buffer.concat(sources.toSorted().map((file) => readFileSync(join(module, file))));
@@ -35,3 +35,13 @@ export async function goProgram(folder: string, target: string, name: string): P
   });
   return join(place, name);
 }
+
+/** Every one that a test uses; the path of each, built where it is not there yet. */
+export const goPrograms = {
+  "terraform-provider-proxmox": () =>
+    goProgram("bpg", "github.com/bpg/terraform-provider-proxmox", "terraform-provider-proxmox"),
+  tofu: () => goProgram("opentofu", "github.com/opentofu/opentofu/cmd/tofu", "tofu"),
+  talosctl: () => goProgram("talosctl", "github.com/siderolabs/talos/cmd/talosctl", "talosctl"),
+  helm: () => goProgram("helm", "helm.sh/helm/v3/cmd/helm", "helm"),
+  "go-proxmox-round": () => goProgram("go-proxmox", ".", "go-proxmox-round"),
+} as const;

@@ -1,11 +1,9 @@
 // Virtual clusters in tests: whether there can be any, and how they are spoken to.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { defaultComponentFolder } from "@gpve/agent/infrastructure/component/component-folder.ts";
 import { compareVersions } from "@gpve/domain/component/component.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
-import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { goSettings } from "./go-settings.ts";
 import { mainFile, nodeBinary, startGpve, type Gpve } from "./gpve.ts";
 
@@ -29,28 +27,7 @@ export function cachedVersions(component = "kubernetes"): readonly string[] {
   }
 }
 
-/** Somebody brings components at this moment: with empty caches another file of the same run. */
-function isBringing(): boolean {
-  const locks = readdirSync(components).filter((name) => name.endsWith(".lock"));
-  return locks.some((name) => {
-    try {
-      return isAlive(JSON.parse(readFileSync(join(components, name), "utf8")) as ProcessIdentity);
-    } catch {
-      return false; // it is just being let go
-    }
-  });
-}
-
-async function untilBrought(): Promise<void> {
-  // One component is brought after the other; between two of them nobody has a lock for a moment.
-  for (let quiet = 0; quiet < 10 && cachedVersions().length === 0 && existsSync(components); quiet++) {
-    if (isBringing()) quiet = 0;
-    await sleep(1_000);
-  }
-}
-
-/** Where they are not cached, test/integration/vcluster.test.ts is what brings them. */
-await untilBrought();
+/** Where they are not cached, test/prepare brings them before any test runs. */
 export const canRunClusters = process.getuid?.() === 0 && cachedVersions().length > 0;
 
 export function startWithComponents(args: readonly string[] = []): Promise<Gpve> {
@@ -66,7 +43,7 @@ function told(command: string, said: Said): Said {
 
 export async function ctl(gpve: Pick<Gpve, "data">, ...argv: readonly string[]): Promise<Said> {
   const { code, stdout, stderr } = await exec(nodeBinary, [mainFile, "ctl", "--data", gpve.data, ...argv], {
-    timeoutMs: 600_000,
+    timeoutMs: 45 * 60_000, // the first cluster of a machine waits until Kubernetes is built
     okCodes: Array.from({ length: 131 }, (_none, at) => at),
   });
   return told(`gpvectl ${argv.join(" ")}`, { code, out: stdout, err: stderr });

@@ -4,7 +4,6 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Longest first. What is not listed comes after them, in vitest's own order. */
 const longest: readonly string[] = [
-  // Builds what all virtual clusters need where it is not cached.
   "test/integration/vcluster.test.ts",
   // These wait for much of their time, and others compute beside them.
   "test/integration/guest-story.test.ts",
@@ -27,9 +26,6 @@ const longest: readonly string[] = [
   "test/integration/clients/packer.test.ts",
 ];
 
-/** With empty caches they wait for what the first file builds; they look for it when they are loaded. */
-const needsClusters = /\/vclusters?[-.]|\/talos-(?:addons|story)/;
-
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rest = await super.sort(files);
@@ -39,7 +35,6 @@ export class LongestFirst extends BaseSequencer {
   #rank({ moduleId }: TestSpecification): number {
     const file = relative(this.ctx.config.root, moduleId);
     const at = longest.indexOf(file);
-    if (at >= 0) return at;
-    return needsClusters.test(file) ? longest.length + 1 : longest.length;
+    return at >= 0 ? at : longest.length;
   }
 }

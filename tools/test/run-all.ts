@@ -187,6 +187,8 @@ const wanted = (part: string): boolean => only === undefined || only === part;
 try {
   if (wanted("check")) await checks();
   if (wanted("unit")) vitest("unit tests with coverage", ["--coverage"]);
+  if (wanted("integration") || isLong)
+    vitest("what the tests need", ["--config", "vitest.prepare.config.ts"]);
   if (wanted("integration"))
     vitest("integration tests", ["--config", "vitest.integration.config.ts"], { allowSecondTry: true });
   if (isLong) {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { login, skipping } from "../../support/foreign-clients.ts";
-import { BUILD_MS, goProgram, lacksGo } from "../../support/go-clients.ts";
+import { BUILD_MS, goPrograms, lacksGo } from "../../support/go-clients.ts";
 import { apiOf, startGpve, type Gpve } from "../../support/gpve.ts";
 import { tinyImage } from "../../support/images.ts";
 
@@ -25,7 +25,7 @@ describe.skipIf(skipping("go-proxmox", lacking))("go-proxmox", () => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "gpve-go-"));
-    program = await goProgram("go-proxmox", ".", "go-proxmox-round");
+    program = await goPrograms["go-proxmox-round"]();
     const image = await tinyImage();
     web = createServer((_req, res) => void createReadStream(image).pipe(res));
     await new Promise<void>((done) => web.listen(0, "127.0.0.1", done));

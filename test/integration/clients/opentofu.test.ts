@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { clientsFolder, skipping } from "../../support/foreign-clients.ts";
-import { BUILD_MS, goProgram, lacksGo } from "../../support/go-clients.ts";
+import { BUILD_MS, goPrograms, lacksGo } from "../../support/go-clients.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../../support/gpve.ts";
 import { tinyImage } from "../../support/images.ts";
 import { waitTask } from "../../support/tasks.ts";
@@ -36,12 +36,8 @@ describe.skipIf(skipping("OpenTofu", lacking))("OpenTofu with the bpg provider",
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "gpve-tofu-"));
-    const provider = await goProgram(
-      "bpg",
-      "github.com/bpg/terraform-provider-proxmox",
-      "terraform-provider-proxmox",
-    );
-    tofuProgram = await goProgram("opentofu", "github.com/opentofu/opentofu/cmd/tofu", "tofu");
+    const provider = await goPrograms["terraform-provider-proxmox"]();
+    tofuProgram = await goPrograms.tofu();
     const overrides = `dev_overrides { "bpg/proxmox" = ${JSON.stringify(dirname(provider))} }`;
     writeFileSync(join(folder, "tofu.rc"), `provider_installation {\n  ${overrides}\n  direct {}\n}\n`);
     image = await tinyImage();

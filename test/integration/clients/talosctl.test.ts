@@ -9,7 +9,7 @@ import { parseConfig } from "../../../packages/talos/src/config/config-text.ts";
 import { StandInClusters } from "../../../packages/talos/src/testing/stand-in/cluster-etcd.ts";
 import { TalosStandIn } from "../../../packages/talos/src/testing/stand-in/talos-stand-in.ts";
 import { skipping } from "../../support/foreign-clients.ts";
-import { BUILD_MS, goProgram, lacksGo } from "../../support/go-clients.ts";
+import { BUILD_MS, goPrograms, lacksGo } from "../../support/go-clients.ts";
 import { root } from "../../support/gpve.ts";
 
 const given = process.env["GPVE_TALOSCTL"];
@@ -26,7 +26,7 @@ describe.skipIf(skipping("talosctl", lacking))("talosctl", () => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "gpve-talosctl-"));
-    program = given ?? (await goProgram("talosctl", "github.com/siderolabs/talos/cmd/talosctl", "talosctl"));
+    program = given ?? (await goPrograms.talosctl());
   }, BUILD_MS);
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

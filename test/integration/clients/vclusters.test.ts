@@ -11,7 +11,7 @@ import {
   pypiPython,
   skipping,
 } from "../../support/foreign-clients.ts";
-import { BUILD_MS, goProgram, lacksGo } from "../../support/go-clients.ts";
+import { BUILD_MS, goPrograms, lacksGo } from "../../support/go-clients.ts";
 import { nodeBinary, type Gpve } from "../../support/gpve.ts";
 import { endClustersOf } from "../../support/left-clusters.ts";
 import { canRunClusters, ctl, startWithComponents } from "../../support/vclusters.ts";
@@ -72,7 +72,7 @@ describe.skipIf(skipping("clients of Kubernetes", lacking))("a virtual cluster",
   test(
     "takes a chart by helm through its life",
     async () => {
-      const helm = await goProgram("helm", "helm.sh/helm/v3/cmd/helm", "helm");
+      const helm = await goPrograms.helm();
       const chart = join(clientsFolder, "helm/chart");
       const run = async (...argv: readonly string[]): Promise<string> =>
         (await exec(helm, argv, { env: env(), timeoutMs: 240_000 })).stdout;
