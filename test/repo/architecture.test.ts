@@ -42,3 +42,11 @@ test("the page's numbers of files and lines are at most a twentieth off", () => 
   ] as const)
     expect(Math.abs((said ?? 0) / counted - 1), `${said} for ${counted}`).toBeLessThan(0.05);
 });
+
+test("no use case asks for a whole host: it names the ports it needs", () => {
+  const wholes = /\b(?:ClusterHost)\b/u;
+  const users = product.filter(
+    (path) => /\/(?:application|presentation)\//u.test(path) && wholes.test(read(path)),
+  );
+  expect(users).toEqual([]);
+});

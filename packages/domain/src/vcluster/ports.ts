@@ -65,10 +65,26 @@ export interface IssuedKubeconfig {
   readonly expiresAt: number;
 }
 
-export interface ClusterHost {
+/** The clusters that a node has. */
+export interface KeptClusters {
   list(): readonly KeptCluster[];
   get(name: string): KeptCluster | undefined;
   save(cluster: KeptCluster): void;
+}
+
+/** And which of them run. */
+export interface RunningClusters extends Pick<KeptClusters, "list"> {
+  /** Whether all of its parts run. */
+  isUp(cluster: KeptCluster): boolean;
+}
+
+/** What each takes. */
+export interface ClusterUsage {
+  usage(cluster: KeptCluster): { readonly memoryBytes: number; readonly cpuSeconds: number };
+}
+
+/** What signs for a cluster, and what it shows to the store of somebody else. */
+export interface ClusterAuthority {
   /** What its API server shows to an etcd that somebody else runs; before it is provisioned. */
   keepStoreKeys(name: string, keys: ExternalEtcdKeys): void;
   /** Makes what signs for it, where it is not there; answers with what another node needs to have workers of it, or a replica
@@ -76,22 +92,20 @@ export interface ClusterHost {
   authority(name: string, who: "workers" | "replica"): Promise<Readonly<Record<string, string>>>;
   /** Takes what another node signs with. */
   takeAuthority(name: string, files: Readonly<Record<string, string>>): void;
+}
+
+/** Ways in for users. */
+export interface ClusterKubeconfigs {
+  kubeconfig(cluster: KeptCluster, ask: KubeconfigAsk, signal: AbortSignal): Promise<IssuedKubeconfig>;
+  revokeKubeconfig(cluster: KeptCluster, id: string, signal: AbortSignal): Promise<void>;
+}
+
+/** Where a cluster stands: its folders and its network. */
+export interface ClusterGround {
   /** Why workers of a cluster here cannot be one network with those on other nodes; undefined = they can. */
   overlayRefusal(): Promise<string | undefined>;
   /** Folders, keys and network; what is there stays. Answers with what it took. */
   provision(cluster: KeptCluster): Promise<{ readonly network: number }>;
-  /** Starts what does not run of store and control plane, in order, and waits until the API is ready. */
-  start(cluster: KeptCluster, signal: AbortSignal, say: (line: string) => void): Promise<void>;
-  /** Starts one part that has ended. */
-  startPart(cluster: KeptCluster, part: ClusterPart): Promise<void>;
-  /** The first objects of a new cluster; those that are there stay. */
-  furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void>;
-  /** Its processes stand still, and what the kernel can page out goes; says how. Its store stays open. */
-  freeze(cluster: KeptCluster): Promise<string>;
-  /** They go on; resolves when the API answers. */
-  thaw(cluster: KeptCluster, signal: AbortSignal): Promise<void>;
-  /** In the opposite order; the store last. */
-  stop(cluster: KeptCluster): Promise<void>;
   /** Of one that is stopped: its control plane's address can be another node's. */
   unplug(cluster: KeptCluster): Promise<void>;
   /** Of one that is stopped and is another node's: its control plane with store and keys, or all that is here of it. */
@@ -100,17 +114,54 @@ export interface ClusterHost {
   lookAgain(cluster: KeptCluster, slots: readonly number[]): Promise<void>;
   /** All that is left of one that is stopped, wherever it is; says what it could not remove. */
   remove(name: string, say: (line: string) => void): Promise<void>;
-  /** Where its API is, for tenants: it wakes it. */
-  endpoint(cluster: KeptCluster): string;
-  /** How tenants get in; undefined = it has no network yet. */
-  way(cluster: KeptCluster): Omit<FrontRoute, "mode"> | undefined;
-  /** Whether all of its parts run. */
-  isUp(cluster: KeptCluster): boolean;
-  usage(cluster: KeptCluster): { readonly memoryBytes: number; readonly cpuSeconds: number };
-  kubeconfig(cluster: KeptCluster, ask: KubeconfigAsk, signal: AbortSignal): Promise<IssuedKubeconfig>;
-  revokeKubeconfig(cluster: KeptCluster, id: string, signal: AbortSignal): Promise<void>;
+}
+
+/** From a cluster that is provisioned to one that serves, and back. */
+export interface ClusterRuns {
+  /** Starts what does not run of store and control plane, in order, and waits until the API is ready. */
+  start(cluster: KeptCluster, signal: AbortSignal, say: (line: string) => void): Promise<void>;
+  /** The first objects of a new cluster; those that are there stay. */
+  furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void>;
+  /** In the opposite order; the store last. */
+  stop(cluster: KeptCluster): Promise<void>;
+}
+
+/** And as one that sleeps. */
+export interface ClusterSleep {
+  /** Its processes stand still, and what the kernel can page out goes; says how. Its store stays open. */
+  freeze(cluster: KeptCluster): Promise<string>;
+  /** They go on; resolves when the API answers. */
+  thaw(cluster: KeptCluster, signal: AbortSignal): Promise<void>;
+}
+
+/** Its processes, one by one. */
+export interface ClusterParts {
+  /** Starts one part that has ended. */
+  startPart(cluster: KeptCluster, part: ClusterPart): Promise<void>;
   /** What its parts printed last. */
   lastWords(cluster: KeptCluster): readonly string[];
   /** Called when a part has ended that nobody told to. */
   onEnd(listener: (name: string, part: ClusterPart, why: string) => void): void;
 }
+
+/** Where its API is asked. */
+export interface ClusterDoors {
+  /** Where its API is, for tenants: it wakes it. */
+  endpoint(cluster: KeptCluster): string;
+  /** How tenants get in; undefined = it has no network yet. */
+  way(cluster: KeptCluster): Omit<FrontRoute, "mode"> | undefined;
+}
+
+/** All of it, for whoever provides it; a use case names those it needs. */
+export interface ClusterHost
+  extends
+    KeptClusters,
+    RunningClusters,
+    ClusterUsage,
+    ClusterAuthority,
+    ClusterKubeconfigs,
+    ClusterGround,
+    ClusterRuns,
+    ClusterSleep,
+    ClusterParts,
+    ClusterDoors {}

@@ -1,7 +1,7 @@
 // What every request about a virtual cluster of this node begins and ends with: whose it is, and the work that is queued for it.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptCluster, KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 
 export interface NamedCluster {
@@ -10,7 +10,7 @@ export interface NamedCluster {
 }
 
 /** Permission was judged on the tenant that the server named: another's cluster is not there. */
-export function ownCluster(host: Pick<ClusterHost, "get">, { vcluster, tenant }: NamedCluster): KeptCluster {
+export function ownCluster(host: KeptClusters, { vcluster, tenant }: NamedCluster): KeptCluster {
   const kept = host.get(vcluster);
   if (kept?.tenant === tenant) return kept;
   throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);

@@ -3,7 +3,13 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { partsOf } from "@gpve/domain/vcluster/etcd.ts";
 import { type ClusterOverlay, isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type {
+  ClusterDoors,
+  ClusterGround,
+  ClusterRuns,
+  KeptCluster,
+  KeptClusters,
+} from "@gpve/domain/vcluster/ports.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -52,7 +58,7 @@ type State = Record<string, never>;
 type Ctx = StepContext<ClusterArgs, State>;
 
 export interface ClusterOperationDeps {
-  readonly host: ClusterHost;
+  readonly host: KeptClusters & ClusterGround & ClusterRuns & ClusterDoors;
   readonly phases: ClusterPhases;
   readonly workers: Pick<Workers, "bring" | "stop" | "remove">;
   /** Makes a backup the content of a cluster that has not been started yet. */

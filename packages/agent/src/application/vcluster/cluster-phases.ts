@@ -1,13 +1,13 @@
 // Every change of a cluster's phase goes through here: what the table does not know does not happen.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { nextVcPhase, type VcEvent } from "@gpve/domain/phase/vc-phases.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptCluster, KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 
 export class ClusterPhases {
-  readonly #host: Pick<ClusterHost, "get" | "save">;
+  readonly #host: KeptClusters;
   readonly #changed: () => void;
 
-  constructor(host: Pick<ClusterHost, "get" | "save">, changed: () => void) {
+  constructor(host: KeptClusters, changed: () => void) {
     this.#host = host;
     this.#changed = changed;
   }

@@ -5,7 +5,15 @@ import type { VclusterPodRow } from "@gpve/contracts/agent/agent-messages.ts";
 import type { Component } from "@gpve/domain/component/component.ts";
 import type { ComponentStore } from "@gpve/domain/component/ports.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import { calledOf, type ClusterHost, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import {
+  type ClusterAuthority,
+  type ClusterGround,
+  type ClusterKubeconfigs,
+  type ClusterParts,
+  type KeptCluster,
+  type KeptClusters,
+  calledOf,
+} from "@gpve/domain/vcluster/ports.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
@@ -47,7 +55,7 @@ type ClusterRoute =
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/log";
 
 export interface ClusterRouteDeps {
-  readonly host: ClusterHost;
+  readonly host: KeptClusters & ClusterAuthority & ClusterKubeconfigs & ClusterGround & ClusterParts;
   readonly vnodes: Pick<VnodeHost, "list" | "pods" | "volumes">;
   readonly components: Pick<ComponentStore, "list">;
   readonly catalogue: readonly Component[];

@@ -13,6 +13,7 @@ function rowsOf(kept: KeptCluster, up: boolean) {
       list: () => [kept],
       isUp: () => up,
       endpoint: () => "https://n1:16443",
+      way: () => undefined,
       usage: () => ({ memoryBytes: 7, cpuSeconds: 2 }),
     },
     clock,

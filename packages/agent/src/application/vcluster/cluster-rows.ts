@@ -1,7 +1,12 @@
 // What this node tells servers of its virtual clusters.
 import { given } from "@gpve/contracts/given.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type {
+  ClusterDoors,
+  ClusterUsage,
+  KeptCluster,
+  RunningClusters,
+} from "@gpve/domain/vcluster/ports.ts";
 import type {
   StandbyRuntime,
   VirtualClusterRuntime,
@@ -12,7 +17,7 @@ import type { ClusterWays } from "./power/cluster-ways.ts";
 import { ReadySince } from "./ready-since.ts";
 
 export interface ClusterRowsDeps {
-  readonly host: Pick<ClusterHost, "list" | "isUp" | "endpoint" | "usage">;
+  readonly host: RunningClusters & ClusterUsage & ClusterDoors;
   readonly clock: Clock;
   /** What its API told when it was asked last. */
   readonly figures: (name: string) => Pick<VirtualClusterRuntime, "pods" | "requests">;

@@ -2,13 +2,19 @@
 // once when the agent starts.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { ClusterPart } from "@gpve/domain/vcluster/etcd.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type {
+  ClusterParts,
+  ClusterRuns,
+  KeptCluster,
+  KeptClusters,
+  RunningClusters,
+} from "@gpve/domain/vcluster/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 
 export interface KeepClustersDeps {
-  readonly host: ClusterHost;
+  readonly host: KeptClusters & RunningClusters & ClusterRuns & ClusterParts;
   readonly clock: Clock;
   readonly log: Logger;
   readonly changed: () => void;

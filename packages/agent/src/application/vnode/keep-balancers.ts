@@ -1,6 +1,6 @@
 // Gives Services of type LoadBalancer their addresses, and has the node send what is for one to a worker that runs.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptCluster, RunningClusters } from "@gpve/domain/vcluster/ports.ts";
 import {
   addressOf,
   balance,
@@ -24,7 +24,7 @@ export interface BalancerRoutes {
 }
 
 export interface KeepBalancersDeps {
-  readonly host: Pick<ClusterHost, "list" | "isUp">;
+  readonly host: RunningClusters;
   readonly vnodes: Pick<VnodeHost, "list" | "isUp">;
   readonly api: ClusterApi;
   readonly routes: BalancerRoutes;

@@ -2,7 +2,7 @@
 // anew. A worker that its cluster has forgotten is told to it again.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptCluster, RunningClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { KeptVnode } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
@@ -12,7 +12,7 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import { registerNode } from "./register-node.ts";
 
 export interface KeepVnodesDeps {
-  readonly host: Pick<ClusterHost, "list" | "get" | "isUp">;
+  readonly host: RunningClusters;
   readonly vnodes: VnodeHost;
   readonly api: ClusterApi;
   readonly clock: Clock;

@@ -2,7 +2,7 @@
 // that nobody claims any more.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { isOwnSlot, workerNodes } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptCluster, RunningClusters } from "@gpve/domain/vcluster/ports.ts";
 import {
   claimedOn,
   releasedFrom,
@@ -21,7 +21,7 @@ import { expectStatus } from "./register-node.ts";
 import { withinTurn } from "./within-turn.ts";
 
 export interface KeepVolumesDeps {
-  readonly host: Pick<ClusterHost, "list" | "isUp">;
+  readonly host: RunningClusters;
   readonly vnodes: Pick<VnodeHost, "list" | "makeVolume" | "removeVolume" | "volumes" | "volumeBytes">;
   readonly api: ClusterApi;
   readonly clock: Clock;

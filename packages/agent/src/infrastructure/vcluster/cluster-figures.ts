@@ -2,7 +2,7 @@
 // they do not come in where tenants do.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptCluster, RunningClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
@@ -12,7 +12,7 @@ import { kubeCall, type KubeCredentials } from "./kube-api.ts";
 type Figures = Pick<VirtualClusterRuntime, "pods" | "requests">;
 
 export interface ClusterFiguresDeps {
-  readonly host: Pick<ClusterHost, "list" | "isUp">;
+  readonly host: RunningClusters;
   readonly credentials: (cluster: KeptCluster) => Promise<KubeCredentials>;
   readonly clock: Clock;
   readonly log: Logger;

@@ -35,10 +35,10 @@ import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
 import { writeAuditPolicy } from "./cluster-audit.ts";
 import { writeGuard } from "./cluster-guard.ts";
 import { writeIssuer } from "./cluster-issuer.ts";
+import { ClusterFiles } from "./cluster-files.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
 import type { ClusterNetwork, ClusterNetworks } from "./cluster-network.ts";
 import { type ClusterStores, EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
-import { KeptClusters } from "./kept-clusters.ts";
 import { untilFurnished, untilReady } from "./await-api.ts";
 import { howFrozen } from "./how-frozen.ts";
 import { OwnCredentials } from "./own-credentials.ts";
@@ -70,12 +70,12 @@ const STOP_MS = 10_000;
 
 export class LinuxClusterHost implements ClusterHost {
   readonly #deps: LinuxClusterHostDeps;
-  readonly #kept: KeptClusters;
+  readonly #kept: ClusterFiles;
   readonly #own: OwnCredentials;
 
   constructor(deps: LinuxClusterHostDeps) {
     this.#deps = deps;
-    this.#kept = new KeptClusters(join(deps.folder, "clusters"));
+    this.#kept = new ClusterFiles(join(deps.folder, "clusters"));
     this.#own = new OwnCredentials(deps.clock);
   }
 

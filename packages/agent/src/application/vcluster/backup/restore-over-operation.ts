@@ -4,7 +4,7 @@
 //   stop ──> put away ──> fill ──> start ──> forget
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ClusterSaves, SaveWork } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterRuns, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { LeftAsItIs, type OperationDefinition, type StepContext } from "@gpve/kit/operation/definition.ts";
@@ -31,7 +31,7 @@ type State = {
 type Ctx = StepContext<RestoreOverArgs, State>;
 
 export interface RestoreOverDeps {
-  readonly host: ClusterHost;
+  readonly host: ClusterRuns;
   readonly phases: ClusterPhases;
   readonly saves: ClusterSaves;
   readonly places: Pick<ArchivePlaces, "file">;

@@ -12,7 +12,12 @@ import {
   placeCollection,
 } from "@gpve/domain/vcluster/cluster-places.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import { calledOf, type ClusterHost, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import {
+  type ClusterDoors,
+  type KeptCluster,
+  type KeptClusters,
+  calledOf,
+} from "@gpve/domain/vcluster/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -20,7 +25,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 export interface KeepForwardsDeps {
   /** This one. */
   readonly node: string;
-  readonly host: Pick<ClusterHost, "list" | "way">;
+  readonly host: KeptClusters & ClusterDoors;
   readonly former: FormerPlaces;
   /** As servers say; undefined = none was reached yet. */
   readonly places: () => readonly ClusterPlace[] | undefined;

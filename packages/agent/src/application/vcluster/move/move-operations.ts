@@ -13,7 +13,13 @@ import type {
   ClusterPeers,
 } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import { type ClusterOverlay, isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type {
+  ClusterDoors,
+  ClusterGround,
+  ClusterRuns,
+  KeptCluster,
+  KeptClusters,
+} from "@gpve/domain/vcluster/ports.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { Workers } from "../../vnode/workers.ts";
@@ -56,7 +62,7 @@ export interface WorkerLeaveArgs {
 }
 
 export interface ClusterMoveDeps {
-  readonly host: ClusterHost;
+  readonly host: KeptClusters & ClusterGround & ClusterRuns & ClusterDoors;
   readonly phases: ClusterPhases;
   readonly vnodes: Pick<VnodeHost, "list" | "route" | "volumes">;
   readonly workers: Pick<Workers, "bring" | "drop">;

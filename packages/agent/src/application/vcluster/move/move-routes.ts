@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterGround, KeptCluster, KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterAuthorities } from "@gpve/domain/vcluster/rotate/authorities.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
@@ -32,7 +32,7 @@ type MoveRoute =
   | "POST /gpve/nodes/{node}/vclusters/{vcluster}/worker-leave";
 
 export interface ClusterMoveRouteDeps {
-  readonly host: Pick<ClusterHost, "get" | "list" | "overlayRefusal">;
+  readonly host: KeptClusters & ClusterGround;
   readonly vnodes: Pick<VnodeHost, "list">;
   readonly engine: Pick<OperationEngine, "submit">;
   readonly authorities: Pick<ClusterAuthorities, "rotation">;

@@ -6,7 +6,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { nextScheduled } from "@gpve/domain/vcluster/next-wake.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptCluster, KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 import { sleepPolicyOf } from "@gpve/domain/vcluster/sleep-policy.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -16,7 +16,7 @@ import type { ClusterWays } from "./cluster-ways.ts";
 import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power-operations.ts";
 
 export interface ClusterPowerDeps {
-  readonly host: ClusterHost;
+  readonly host: KeptClusters;
   readonly front: ClusterFront;
   readonly ways: ClusterWays;
   readonly engine: Pick<OperationEngine, "submit" | "wait">;

@@ -1,7 +1,7 @@
 // Which ways in to the clusters of this node are open, as follows from what each of them is.
 import type { ClusterFront, FrontActivity, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
 import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterDoors, KeptCluster, KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 
 export interface Wake {
   readonly from: "hot" | "warm" | "cold";
@@ -9,7 +9,7 @@ export interface Wake {
 }
 
 export class ClusterWays {
-  readonly #host: Pick<ClusterHost, "list" | "way">;
+  readonly #host: KeptClusters & ClusterDoors;
   readonly #front: ClusterFront;
   readonly #elsewhere: () => readonly ElsewhereRoute[] | undefined;
   readonly #held = new Set<string>();
@@ -19,7 +19,7 @@ export class ClusterWays {
 
   /** `elsewhere`: the ways to clusters of other nodes; undefined = nobody knows yet. */
   constructor(
-    host: Pick<ClusterHost, "list" | "way">,
+    host: KeptClusters & ClusterDoors,
     front: ClusterFront,
     elsewhere: () => readonly ElsewhereRoute[] | undefined = () => [],
   ) {

@@ -2,7 +2,7 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { NextWake } from "@gpve/domain/vcluster/next-wake.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterRuns, ClusterSleep, KeptCluster, RunningClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { SleepMode } from "@gpve/domain/vcluster/sleep-policy.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
@@ -19,7 +19,7 @@ export interface SleepArgs {
 }
 
 export interface PowerOperationDeps {
-  readonly host: ClusterHost;
+  readonly host: RunningClusters & ClusterRuns & ClusterSleep;
   readonly phases: ClusterPhases;
   readonly ways: ClusterWays;
   /** When it has to be awake again by itself; undefined = never. */

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { isRenewalDay } from "@gpve/domain/vcluster/replicas/replica-places.ts";
-import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
+import type { RunningClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -14,7 +14,7 @@ import { DROP_CA } from "../rotate/rotate-operations.ts";
 import { RENEW_CLUSTER } from "./renew-operation.ts";
 
 export interface KeepCertificatesDeps {
-  readonly host: Pick<ClusterHost, "list" | "isUp">;
+  readonly host: RunningClusters;
   /** Whether one of its own, or of its workers here, would end soon. */
   readonly isDue: (name: string) => boolean;
   readonly authorities: Pick<ClusterAuthorities, "rotation">;

@@ -1,20 +1,17 @@
 // Control plane and workers read keys when they start: who has new ones is started again. Whoever connects waits meanwhile, and
 // pods run on.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
-import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { StepContext } from "@gpve/kit/operation/definition.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
 import type { ClusterWays } from "../power/cluster-ways.ts";
-import { requireHealthy } from "../upgrade/health-gate.ts";
+import { type HealthPorts, requireHealthy } from "../upgrade/health-gate.ts";
 import { upgradeWorker } from "../upgrade/upgrade-worker.ts";
 
-export interface RestartDeps {
-  readonly host: ClusterHost;
+export interface RestartDeps extends HealthPorts {
   readonly phases: ClusterPhases;
   readonly ways: Pick<ClusterWays, "hold" | "unhold" | "tell">;
   readonly vnodes: Pick<VnodeHost, "list" | "restartPart" | "lastWords">;
-  readonly api: ClusterApi;
 }
 
 type Ctx = Pick<StepContext, "clock" | "signal" | "log" | "warn"> & {

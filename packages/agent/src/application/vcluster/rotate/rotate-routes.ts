@@ -1,6 +1,6 @@
 // The exchange of a cluster's authority, as servers ask for it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 import {
   type ClusterAuthorities,
   graceMs,
@@ -14,7 +14,7 @@ import { clusterWork, ownCluster } from "../asked-cluster.ts";
 import { DROP_CA, type DropArgs, ROTATE_CA, type RotateArgs } from "./rotate-operations.ts";
 
 export interface RotateRouteDeps {
-  readonly host: Pick<ClusterHost, "get">;
+  readonly host: KeptClusters;
   readonly authorities: Pick<ClusterAuthorities, "rotation">;
   readonly engine: Pick<OperationEngine, "submit">;
   /** Resolves when it is awake. */

@@ -2,7 +2,14 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ClusterOverlay } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type {
+  ClusterAuthority,
+  ClusterDoors,
+  ClusterGround,
+  ClusterRuns,
+  KeptCluster,
+  KeptClusters,
+} from "@gpve/domain/vcluster/ports.ts";
 import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -19,7 +26,7 @@ export interface StandbyArgs {
 }
 
 export interface StandbyOperationDeps {
-  readonly host: ClusterHost;
+  readonly host: KeptClusters & ClusterAuthority & ClusterGround & ClusterRuns & ClusterDoors;
   readonly phases: ClusterPhases;
   readonly standbys: StandbyHost;
   readonly workers: Pick<Workers, "bring">;

@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterAuthority, ClusterGround, KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -18,7 +18,7 @@ type StandbyRoute =
   | "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote";
 
 export interface StandbyRouteDeps {
-  readonly host: Pick<ClusterHost, "get" | "list" | "authority" | "overlayRefusal">;
+  readonly host: KeptClusters & ClusterAuthority & ClusterGround;
   readonly standbys: StandbyHost;
   readonly engine: Pick<OperationEngine, "submit">;
   /** Ends the process of the stores where it has none left. */
@@ -97,7 +97,7 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
 
 /** Where it goes on, its workers on other nodes have to find it as they know it. */
 async function requireNetwork(
-  host: Pick<ClusterHost, "list" | "overlayRefusal">,
+  host: KeptClusters & ClusterGround,
   name: string,
   network: number,
 ): Promise<void> {

@@ -1,17 +1,19 @@
 // What a control plane has to show before anybody relies on it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterParts, ClusterRuns, KeptCluster, RunningClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { StepContext } from "@gpve/kit/operation/definition.ts";
 
 const LOOK_MS = 250;
 
+export interface HealthPorts {
+  readonly host: RunningClusters & ClusterRuns & ClusterParts;
+  readonly api: ClusterApi;
+}
+
 /** Its API answers as the version that it shall be, reads and writes; and nothing of it ends. */
 export async function requireHealthy(
-  {
-    host,
-    api,
-  }: { readonly host: Pick<ClusterHost, "furnish" | "isUp" | "lastWords">; readonly api: ClusterApi },
+  { host, api }: HealthPorts,
   cluster: KeptCluster,
   { clock, signal, log }: Pick<StepContext, "clock" | "signal" | "log">,
   settleMs: number,

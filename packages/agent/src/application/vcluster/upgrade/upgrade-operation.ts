@@ -9,13 +9,13 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
-import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
 import type { ClusterWays } from "../power/cluster-ways.ts";
 import { standGuard } from "../../vnode/stand-guard.ts";
-import { requireHealthy } from "./health-gate.ts";
+import { type HealthPorts, requireHealthy } from "./health-gate.ts";
 import { upgradeWorker } from "./upgrade-worker.ts";
 
 export const UPGRADE_CLUSTER = "vcupgrade";
@@ -40,13 +40,11 @@ type State = {
 
 type Ctx = StepContext<UpgradeArgs, State>;
 
-export interface UpgradeDeps {
-  readonly host: ClusterHost;
+export interface UpgradeDeps extends HealthPorts {
   readonly phases: ClusterPhases;
   readonly ways: Pick<ClusterWays, "hold" | "unhold" | "tell">;
   readonly saves: Pick<ClusterSaves, "keep" | "bringBack" | "isKept" | "drop">;
   readonly vnodes: Pick<VnodeHost, "list" | "restartPart" | "lastWords">;
-  readonly api: ClusterApi;
   readonly ensureComponent: (name: string, version: string, ctx: StepContext) => Promise<void>;
   readonly limits?: UpgradeLimits;
 }

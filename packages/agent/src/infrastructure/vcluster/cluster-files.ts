@@ -1,10 +1,10 @@
 // What a node keeps of each of its clusters, in a file of its own; read once, as nobody else writes them.
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { KeptCluster, KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 
-export class KeptClusters {
+export class ClusterFiles implements KeptClusters {
   readonly #folder: string;
   #known: Map<string, KeptCluster> | undefined;
 
