@@ -22,7 +22,11 @@ import {
   makeExecutable,
 } from "./infrastructure/component/component-folder.ts";
 import { goEnvironment } from "./infrastructure/component/go-build.ts";
-import { obtainComponent } from "./infrastructure/component/obtain-component.ts";
+import {
+  findRefusal,
+  obtainComponent,
+  type ObtainDeps,
+} from "./infrastructure/component/obtain-component.ts";
 import { fetchText } from "./infrastructure/images/fetch-text.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
@@ -53,17 +57,19 @@ export function composeComponents(settings: ComponentSettings): ComposedComponen
   const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}`, proxy: settings.proxy });
   const files = new HostStorageFiles({ exec, tools: settings.imageTools });
   const architecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64";
+  const ways: ObtainDeps = {
+    exec,
+    env: goEnvironment(process.env),
+    fetcher,
+    fetchText: (url, signal) => fetchText(fetcher, url, signal),
+    hash: (path, algorithm, signal) => files.hash(path, algorithm, signal),
+  };
   const deps: ComponentOperationDeps = {
     catalogue: componentCatalogue,
     store,
     architecture,
-    obtain: obtainComponent({
-      exec,
-      env: goEnvironment(process.env),
-      fetcher,
-      fetchText: (url, signal) => fetchText(fetcher, url, signal),
-      hash: (path, algorithm, signal) => files.hash(path, algorithm, signal),
-    }),
+    obtain: obtainComponent(ways),
+    findRefusal: findRefusal(ways),
     ask: async (program, args) => {
       await makeExecutable(program);
       return (await exec(program, args)).stdout;

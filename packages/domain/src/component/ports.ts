@@ -46,5 +46,8 @@ export interface SourceWork {
 /** Brings the programs of a source into a folder, each under its name. */
 export type Obtain = (source: ComponentSource, folder: string, work: SourceWork) => Promise<void>;
 
+/** Why a source has not got its programs, as far as can be seen in seconds; undefined = it has. */
+export type FindRefusal = (source: ComponentSource, signal: AbortSignal) => Promise<string | undefined>;
+
 /** What a program prints. */
 export type Ask = (program: string, args: readonly string[]) => Promise<string>;

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Component } from "@gpve/domain/component/component.ts";
+import { forged, refused } from "@gpve/domain/component/refusal.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
@@ -18,6 +19,7 @@ import {
 } from "./component-operations.ts";
 import { componentRoutes } from "./component-routes.ts";
 import { installedVersion } from "./find-component.ts";
+import { nearestReleases, patchesFrom } from "./other-releases.ts";
 
 const tools: Component = {
   name: "tools",
@@ -51,6 +53,7 @@ function depsOf(change: Partial<ComponentOperationDeps> = {}): ComponentOperatio
       say("built");
       writeFileSync(join(target, "tool"), "program");
     },
+    findRefusal: async () => undefined,
     ask: async () => "tool v1.1.0\n",
     copyPrograms: async (_from, to) => writeFileSync(join(to, "tool"), "brought"),
     ...change,
@@ -128,6 +131,84 @@ describe("installing a component", () => {
       },
     });
     expect(report.runs).toBeGreaterThan(5);
+  });
+});
+
+/** Patches of two minors, some of which the module proxy refuses. */
+function depsRefusing(refusedOnes: readonly string[], change: Partial<ComponentOperationDeps> = {}) {
+  const versions = ["2.1.3", "2.1.2", "2.1.0", "2.0.1"];
+  const many: Component = {
+    ...tools,
+    proof: { program: "tool", args: [], pattern: "v" },
+    releases: versions.map((version) => ({
+      version,
+      sources: () => [{ by: "go", module: "m", version, programs: {}, minutes: 3 }],
+    })),
+  };
+  const isRefusedOne = (source: object): boolean =>
+    "version" in source && refusedOnes.includes(String(source.version));
+  return depsOf({
+    catalogue: [many],
+    obtain: async (source, target) => {
+      if (isRefusedOne(source)) throw refused("m: 403 Forbidden");
+      writeFileSync(join(target, "tool"), "program");
+    },
+    findRefusal: async (source) => (isRefusedOne(source) ? "m: 403 Forbidden" : undefined),
+    ask: async () => "v",
+    ...change,
+  });
+}
+
+describe("a version that is refused", () => {
+  const versionsOf = ({ store }: ComponentOperationDeps) => store.list().map(({ version }) => version);
+
+  test.each([{}, { version: "2.1" }])(
+    "is followed by the next older patch where %j is asked for",
+    async (asked) => {
+      const deps = depsRefusing(["2.1.3", "2.1.2"]);
+      const log = await run(deps, "install", asked);
+      expect(log).toContain("tools 2.1.3 was refused");
+      expect(log).toMatch(
+        /took tools 2.1.0 instead: cannot install tools 2.1.3: go: m: 403 Forbidden; cannot install tools 2.1.2/,
+      );
+      expect(versionsOf(deps)).toEqual(["2.1.0"]);
+    },
+  );
+
+  test("is not followed by another minor, which is named", async () => {
+    const deps = depsRefusing(["2.1.3", "2.1.2", "2.1.0"]);
+    expect(await run(deps, "install", { version: "2.1" })).toMatch(
+      /install tools 2.1.0: go: m: 403 Forbidden. The catalogue has no older patch of this minor. The nearest that can be had: gpvectl component install tools 2.0.1. Programs from elsewhere/,
+    );
+    expect(versionsOf(deps)).toEqual([]);
+  });
+
+  test("and was asked for itself stays refused, with the nearest that can be had", async () => {
+    const deps = depsRefusing(["2.1.2", "2.1.3"]);
+    expect(await run(deps, "install", { version: "2.1.2" })).toMatch(
+      /cannot install tools 2.1.2: go: m: 403 Forbidden. The nearest that can be had: gpvectl component install tools 2.1.0/,
+    );
+    expect(versionsOf(deps)).toEqual([]);
+    await run(deps, "install", { version: "2.0.1" });
+    const none = depsRefusing(["2.1.3", "2.1.2", "2.1.0"], { store: deps.store });
+    expect(await run(none, "install", { version: "2.1.0" })).toContain("tools 2.0.1 is on this node");
+  });
+
+  test("is not the same as one that is forged, or that nobody reaches: nothing older is taken", async () => {
+    for (const err of [forged("m: checksum mismatch"), new AppError("internal.error", "no route")]) {
+      const deps = depsRefusing([], { obtain: () => Promise.reject(err) });
+      expect(await run(deps, "install", { version: "2.1" })).toMatch(
+        /^failed: cannot install tools 2.1.3: go/,
+      );
+      expect(versionsOf(deps)).toEqual([]);
+    }
+  });
+
+  test("has neighbours by distance, and no older patches where it is no patch", () => {
+    const [many] = depsRefusing([]).catalogue;
+    expect(nearestReleases(many ?? tools, "2.1.2")).toEqual(["2.1.3", "2.1.0", "2.0.1"]);
+    expect(patchesFrom(many ?? tools, "debian")).toEqual(["debian"]);
+    expect(patchesFrom(many ?? tools, "2.1.2")).toEqual(["2.1.2", "2.1.0"]);
   });
 });
 

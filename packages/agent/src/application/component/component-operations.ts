@@ -9,7 +9,9 @@ import {
 } from "@gpve/domain/component/component.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { catalogued, releaseOf } from "./find-component.ts";
-import type { Ask, ComponentStore, Obtain } from "@gpve/domain/component/ports.ts";
+import { nearestReleases, patchesFrom } from "./other-releases.ts";
+import type { Ask, ComponentStore, FindRefusal, Obtain } from "@gpve/domain/component/ports.ts";
+import { isForged, isRefused, refused } from "@gpve/domain/component/refusal.ts";
 
 export const INSTALL_COMPONENT = "componentinstall";
 export const IMPORT_COMPONENT = "componentimport";
@@ -18,6 +20,8 @@ export const VERIFY_COMPONENT = "componentverify";
 export interface InstallArgs {
   readonly component: string;
   readonly version: string;
+  /** Nobody asked for this very version: an older patch of its minor does, where this one cannot be had. */
+  readonly orOlder?: true;
   /** Only this way; undefined = each in turn. */
   readonly from?: ComponentOrigin;
 }
@@ -38,6 +42,7 @@ export interface ComponentOperationDeps {
   readonly catalogue: readonly Component[];
   readonly store: ComponentStore;
   readonly obtain: Obtain;
+  readonly findRefusal: FindRefusal;
   readonly ask: Ask;
   readonly architecture: Architecture;
   /** Copies programs out of a folder of the host. */
@@ -57,9 +62,10 @@ export function installComponentOperation(
       {
         name: "install",
         run: async (ctx) => {
-          const { version } = ctx.args;
           const component = catalogued(deps.catalogue, ctx.args.component);
-          await store.alone(component.name, version, ctx.signal, () => install(deps, component, ctx));
+          await (ctx.args.orOlder === true
+            ? installNewest(deps, component, ctx)
+            : installOne(deps, component, ctx));
         },
         undo: (ctx) => store.discard(workOf(ctx)),
       },
@@ -76,8 +82,85 @@ export async function ensureComponent(
   if (deps.store.get(component, version) !== undefined) return;
   const known = catalogued(deps.catalogue, component);
   ctx.log(`${component} ${version} is not on this node: it is brought first`);
-  const own = { ...ctx, args: { component, version } } as unknown as Ctx<InstallArgs>;
-  await deps.store.alone(component, version, ctx.signal, () => install(deps, known, own));
+  await installOne(deps, known, withArgs(ctx, { component, version }));
+}
+
+/** The newest patch that can be had: whatever refuses one says so, and the next older is tried. */
+async function installNewest(
+  deps: ComponentOperationDeps,
+  component: Component,
+  ctx: Ctx<InstallArgs>,
+): Promise<void> {
+  const [wanted = "", ...older] = patchesFrom(component, ctx.args.version);
+  const reasons: string[] = [];
+  for (const version of [wanted, ...older]) {
+    try {
+      await alone(deps, component, withArgs(ctx, { ...ctx.args, version }));
+      if (version !== wanted) ctx.log(`took ${component.name} ${version} instead: ${reasons.join("; ")}`);
+      return;
+    } catch (err) {
+      if (ctx.signal.aborted || !isRefused(err)) throw err;
+      reasons.push(messageOf(err));
+      ctx.log(`${component.name} ${version} was refused; an older patch of its minor would do`);
+    }
+  }
+  throw new AppError(
+    "object.not_found",
+    `${reasons.join("; ")}. The catalogue has no older patch of this minor${await elsewhereText(deps, component, ctx)}`,
+  );
+}
+
+/** This very version. */
+async function installOne(
+  deps: ComponentOperationDeps,
+  component: Component,
+  ctx: Ctx<InstallArgs>,
+): Promise<void> {
+  try {
+    await alone(deps, component, ctx);
+  } catch (err) {
+    if (ctx.signal.aborted || !isRefused(err)) throw err;
+    throw new AppError("object.not_found", `${messageOf(err)}${await elsewhereText(deps, component, ctx)}`, {
+      cause: err,
+    });
+  }
+}
+
+async function elsewhereText(
+  deps: ComponentOperationDeps,
+  component: Component,
+  ctx: Ctx<InstallArgs>,
+): Promise<string> {
+  return `${await nearestText(deps, component, ctx)}. ${importText(component, ctx.args.version)}`;
+}
+
+function importText({ name }: Component, version: string): string {
+  return `Programs from elsewhere: gpvectl component import ${name} ${version} --from FOLDER`;
+}
+
+async function nearestText(
+  deps: ComponentOperationDeps,
+  component: Component,
+  { args: { version, from }, signal }: Ctx<InstallArgs>,
+): Promise<string> {
+  const { name } = component;
+  for (const other of nearestReleases(component, version)) {
+    if (deps.store.get(name, other) !== undefined) return `. ${name} ${other} is on this node`;
+    const sources = releaseOf(component, other).sources(deps.architecture);
+    for (const source of sources.filter(({ by }) => from === undefined || by === from))
+      if ((await deps.findRefusal(source, signal)) === undefined)
+        return `. The nearest that can be had: gpvectl component install ${name} ${other}`;
+  }
+  return "";
+}
+
+/** One installation of a version at a time. */
+function alone(deps: ComponentOperationDeps, component: Component, ctx: Ctx<InstallArgs>): Promise<void> {
+  return deps.store.alone(component.name, ctx.args.version, ctx.signal, () => install(deps, component, ctx));
+}
+
+function withArgs(ctx: StepContext | Ctx<InstallArgs>, args: InstallArgs): Ctx<InstallArgs> {
+  return { ...ctx, args } as unknown as Ctx<InstallArgs>;
 }
 
 async function install(
@@ -92,23 +175,26 @@ async function install(
     ctx.log(`${name} ${version} is installed already, and is what was installed`);
     return;
   }
-  const failures: string[] = [];
+  const failures: { readonly by: string; readonly err: unknown }[] = [];
   for (const source of sourcesOf(deps, component, version, from)) {
     try {
       await obtainAndPut(deps, component, source, ctx);
       return;
     } catch (err) {
       if (ctx.signal.aborted) throw err;
-      failures.push(`${source.by}: ${messageOf(err)}`);
+      failures.push({ by: source.by, err });
       ctx.log(`not by ${source.by}: ${messageOf(err)}`);
     } finally {
       store.discard(workOf(ctx));
     }
   }
-  throw new AppError(
-    "internal.error",
-    `cannot install ${name} ${version}: ${failures.join("; ")}. Programs from elsewhere: gpvectl component import ${name} ${version} --from FOLDER`,
-  );
+  const reasons = failures.map(({ by, err }) => `${by}: ${messageOf(err)}`).join("; ");
+  const message = `cannot install ${name} ${version}: ${reasons}`;
+  // Whoever forges one version must not have an older one installed by it.
+  const isOnlyRefused =
+    failures.some(({ err }) => isRefused(err)) && !failures.some(({ err }) => isForged(err));
+  if (isOnlyRefused) throw refused(message);
+  throw new AppError("internal.error", `${message}. ${importText(component, version)}`);
 }
 
 async function obtainAndPut(

@@ -13,7 +13,7 @@ import {
   VERIFY_COMPONENT,
   type VerifyArgs,
 } from "./component-operations.ts";
-import { catalogued, installedVersion, releaseOf, requireVersionText } from "./find-component.ts";
+import { catalogued, installedVersion, requireVersionText, wantedRelease } from "./find-component.ts";
 import type { ComponentStore, InstalledComponent } from "@gpve/domain/component/ports.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
@@ -54,9 +54,8 @@ export function componentRoutes(deps: {
       ctx,
     ) => {
       const known = catalogued(catalogue, component);
-      const wanted = requireVersionText(version ?? known.releases[0]?.version ?? "");
-      releaseOf(known, wanted);
-      return start(INSTALL_COMPONENT, { component, version: wanted, ...given({ from }) }, requestId, ctx);
+      const wanted = wantedRelease(known, version);
+      return start(INSTALL_COMPONENT, { component, ...wanted, ...given({ from }) }, requestId, ctx);
     },
     "POST /gpve/nodes/{node}/components/{component}/verify": ({ component, version, requestId }, ctx) => {
       catalogued(catalogue, component);

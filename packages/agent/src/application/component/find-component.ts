@@ -25,6 +25,20 @@ export function releaseOf({ name, releases }: Component, version: string): Compo
   );
 }
 
+/** The very release that is named, else the newest of a minor, or of all: then an older patch does too. */
+export function wantedRelease(
+  component: Component,
+  asked: string | undefined,
+): { readonly version: string; readonly orOlder?: true } {
+  const { releases } = component;
+  if (asked === undefined) return { version: requireVersionText(releases[0]?.version ?? ""), orOlder: true };
+  const version = requireVersionText(asked);
+  const newest = releases.find((release) => release.version.startsWith(`${version}.`))?.version;
+  if (newest !== undefined && !releases.some((release) => release.version === version))
+    return { version: newest, orOlder: true };
+  return { version: releaseOf(component, version).version };
+}
+
 export function requireVersionText(version: string): string {
   if (isComponentVersion(version)) return version;
   throw new AppError("request.invalid", `'${version}' is no version of a component`, {

@@ -1,12 +1,13 @@
 // Programs built from Go modules. Modules come through the Go module proxy and are compared with Go's checksum database;
 // a refusal of either is final. The module is required by a wrapper module of ours, because what has `replace` lines in its
 // own go.mod cannot be installed by name.
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GoSource } from "@gpve/domain/component/component.ts";
 import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { SourceWork } from "@gpve/domain/component/ports.ts";
+import { type Go, goFailure, requireModules, stagedModules } from "./go-modules.ts";
 
 const BUILD_TIMEOUT_MS = 90 * 60_000;
 /** What of our own environment Go needs to find its caches, the proxy and certificates. */
@@ -31,38 +32,62 @@ export function goEnvironment(env: Readonly<Record<string, string | undefined>>)
   };
 }
 
-export async function buildWithGo(
-  source: GoSource,
-  folder: string,
-  work: SourceWork,
-  { exec, env }: { readonly exec: Exec; readonly env: Readonly<Record<string, string>> },
-): Promise<void> {
-  const run = async (args: readonly string[]): Promise<string> => {
+export interface GoDeps {
+  readonly exec: Exec;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Go's command in a folder. */
+function goIn(source: GoSource, folder: string, signal: AbortSignal, { exec, env }: GoDeps) {
+  return async (args: readonly string[], okCodes: readonly number[] = [0]): Promise<string> => {
     try {
       // A build takes every core there is: whatever else runs here goes first.
       const { stdout } = await exec("nice", ["-n", "10", "go", ...args], {
         cwd: folder,
         env,
-        signal: work.signal,
+        signal,
+        okCodes,
         timeoutMs: BUILD_TIMEOUT_MS,
         label: "go",
       });
       return stdout;
     } catch (cause) {
+      const message = `cannot build ${source.module} ${source.version}: ${messageOf(cause)}`;
+      const known = goFailure(message);
+      if (known.code !== "internal.error") throw known;
       throw new AppError(
         "internal.error",
-        `cannot build ${source.module} ${source.version}: ${messageOf(cause)}; a Go toolchain of 1.21 or newer must be there (https://go.dev/dl, or Debian's golang-go from trixie on)`,
+        `${message}; a Go toolchain of 1.21 or newer must be there (https://go.dev/dl, or Debian's golang-go from trixie on)`,
         { cause },
       );
     }
   };
-  const wrapper = join(folder, "go.mod");
+}
+
+/** Fails with the reason where a module that it is built from cannot be had. */
+export async function checkWithGo(
+  source: GoSource,
+  folder: string,
+  signal: AbortSignal,
+  deps: GoDeps,
+): Promise<string> {
+  const run = goIn(source, folder, signal, deps);
+  // Go ends with 1 when it prints why a module cannot be had.
+  const go: Go = (args) => run(args, [0, 1]);
+  writeFileSync(join(folder, "go.mod"), "module gpve-component\n");
+  return requireModules(source, go);
+}
+
+export async function buildWithGo(
+  source: GoSource,
+  folder: string,
+  work: SourceWork,
+  deps: GoDeps,
+): Promise<void> {
+  const run = goIn(source, folder, work.signal, deps);
   const { module, version } = source;
-  writeFileSync(wrapper, "module gpve-component\n");
-  const downloaded = JSON.parse(await run(["mod", "download", "-json", `${module}@${version}`])) as {
-    GoMod: string;
-  };
-  writeFileSync(wrapper, wrapperModule(source, readFileSync(downloaded.GoMod, "utf8")));
+  const goMod = await checkWithGo(source, folder, work.signal, deps);
+  writeFileSync(join(folder, "go.mod"), wrapperModule(source, goMod));
   const programs = Object.entries(source.programs);
   for (const [index, [program, path]] of programs.entries()) {
     work.progress(index / programs.length, `building ${program}`);
@@ -78,7 +103,7 @@ export function wrapperModule(
   goMod: string,
 ): string {
   const go = /^go (\S+)$/m.exec(goMod)?.[1] ?? "1.21";
-  const staged = [...goMod.matchAll(/^\s*(?:replace )?(\S+) => \.\/\S+$/gm)].map(([, name]) => name ?? "");
+  const staged = stagedModules(goMod);
   const replaced =
     stagingVersion === undefined ? [] : staged.map((name) => `replace ${name} => ${name} ${stagingVersion}`);
   return [`module gpve-component`, "", `go ${go}`, "", `require ${module} ${version}`, ...replaced, ""].join(

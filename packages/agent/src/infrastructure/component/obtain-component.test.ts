@@ -13,10 +13,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ComponentSource, GoSource } from "@gpve/domain/component/component.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isForged, isRefused } from "@gpve/domain/component/refusal.ts";
 import { type Exec, exec } from "@gpve/kit/exec.ts";
 import type { SourceWork } from "@gpve/domain/component/ports.ts";
 import { buildWithGo, goEnvironment, wrapperModule } from "./go-build.ts";
-import { obtainComponent } from "./obtain-component.ts";
+import { findRefusal, obtainComponent } from "./obtain-component.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -151,11 +152,11 @@ describe("programs built from Go modules", () => {
     writeFileSync(join(folder, "remote.mod"), goMod);
     const go: Exec = async (_program, args) => {
       calls.push(args.slice(3));
-      const stdout = args.includes("download") ? JSON.stringify({ GoMod: join(folder, "remote.mod") }) : "";
+      const stdout = args.includes("-json") ? JSON.stringify({ GoMod: join(folder, "remote.mod") }) : "";
       return { code: 0, stdout, stderr: "" };
     };
     await buildWithGo(source, folder, work, { exec: go, env: {} });
-    expect(calls[1]).toEqual([
+    expect(calls.at(-1)).toEqual([
       "build",
       "-trimpath",
       "-o",
@@ -165,6 +166,103 @@ describe("programs built from Go modules", () => {
       "k8s.io/kubernetes/cmd/kubelet",
     ]);
     expect(existsSync(join(folder, "go.mod"))).toBe(true);
+  });
+
+  const staged = [
+    "module k8s.io/kubernetes",
+    "require (",
+    "\tk8s.io/api v0.0.0",
+    "\tk8s.io/kube-proxy v0.0.0 // indirect",
+    ")",
+    "replace (",
+    "\tk8s.io/api => ./staging/src/k8s.io/api",
+    "\tk8s.io/kube-proxy => ./staging/src/k8s.io/kube-proxy",
+    "\tk8s.io/sample-cli-plugin => ./staging/src/k8s.io/sample-cli-plugin",
+    ")",
+  ].join("\n");
+
+  /** As Go answers of modules: `refusals` has why one cannot be had; "" = the list does not say. */
+  function proxy(refusals: Readonly<Record<string, string>>, built: string[] = []): Exec {
+    const modFile = join(folder, "remote.mod");
+    writeFileSync(modFile, staged);
+    const answer = (name: string): object => {
+      const [Path = "", Version = ""] = name.split("@");
+      const why = refusals[Path];
+      if (why === undefined) return { Path, Version, GoMod: modFile };
+      return why === "" ? { Path, Version } : { Path, Version, Error: { Err: why } };
+    };
+    return async (_program, [, , , ...args]) => {
+      const names = args.filter((arg) => arg.includes("@"));
+      if (args[0] === "mod") {
+        const Error = `${names[0]}: verifying go.mod: 404 Not Found`;
+        return { code: 1, stdout: JSON.stringify({ Error }, undefined, 2), stderr: "" };
+      }
+      if (args[0] === "build") built.push(args.at(-1) ?? "");
+      const said = names.map((name) => JSON.stringify(answer(name), undefined, 2)).join("\n");
+      return { code: 0, stdout: said, stderr: "" };
+    };
+  }
+
+  const caught = (exec: Exec): Promise<unknown> =>
+    buildWithGo(source, folder, work, { exec, env: {} }).then(
+      () => undefined,
+      (err: unknown) => err,
+    );
+
+  test("are not begun where the proxy refuses a module that they need", async () => {
+    const built: string[] = [];
+    const why = "k8s.io/kube-proxy@v0.36.4: reading https://p: 403 Forbidden\n\tserver response: no";
+    const err = await caught(proxy({ "k8s.io/kube-proxy": why }, built));
+    expect([isRefused(err), built]).toEqual([true, []]);
+    expect(String(err)).toContain("kube-proxy@v0.36.4: reading https://p: 403 Forbidden server response: no");
+    // Replaced, but required by nobody.
+    expect(await caught(proxy({ "k8s.io/sample-cli-plugin": why }, built))).toBeUndefined();
+    expect(built).toEqual(["k8s.io/kubernetes/cmd/kubelet"]);
+  });
+
+  test("are refused too where nobody vouches for a module, and not taken where it is another", async () => {
+    const unknown = await caught(proxy({ "k8s.io/api": "", "k8s.io/kube-proxy": "" }));
+    expect([isRefused(unknown), String(unknown)]).toEqual([
+      true,
+      expect.stringMatching(
+        /k8s.io\/api@v0.36.4: verifying go.mod: 404 Not Found; neither can k8s.io\/kube-p/,
+      ),
+    ]);
+    const other = await caught(proxy({ "k8s.io/kubernetes": "verifying: checksum mismatch SECURITY ERROR" }));
+    expect([isRefused(other), isForged(other)]).toEqual([false, true]);
+    const away = await caught(proxy({ "k8s.io/kubernetes": "dial tcp: no such host" }));
+    expect([isRefused(away), isForged(away)]).toEqual([false, false]);
+  });
+
+  test("can be asked for without building them, and what is fetched too", async () => {
+    const find = (exec: Exec, texts: (url: string) => Promise<string>) =>
+      findRefusal({
+        exec,
+        env: {},
+        fetchText: texts,
+        fetcher: { download: () => Promise.reject(new Error("not asked")) },
+        hash: () => Promise.reject(new Error("not asked")),
+      });
+    const { signal } = new AbortController();
+    const ok = find(proxy({}), async () => "sum");
+    const plain = { by: "download" as const, files: [{ program: "t", url: "u", checksums: "u.sha256" }] };
+    expect(await ok(source, signal)).toBeUndefined();
+    expect(await ok(plain, signal)).toBeUndefined();
+    const gone = find(proxy({ "k8s.io/api": "x: 410 Gone" }), (url) =>
+      Promise.reject(new AppError("operation.failed", `no ${url}`, { data: { status: 404 } })),
+    );
+    expect(await gone(source, signal)).toContain("410 Gone");
+    const archive = { by: "download" as const, archive: { url: "a", checksums: "a.sum" }, programs: {} };
+    expect(await gone(archive, signal)).toBe("a.sum: no a.sum");
+    await expect(
+      obtainComponent({
+        exec,
+        env: {},
+        fetchText: () => Promise.reject(new AppError("operation.failed", "no", { data: { status: 404 } })),
+        fetcher: { download: () => Promise.reject(new Error("not asked")) },
+        hash: () => Promise.reject(new Error("not asked")),
+      })(plain, folder, work),
+    ).rejects.toSatisfy(isRefused);
   });
 
   test("that fail say what is needed", async () => {

@@ -1,7 +1,8 @@
 // The ways in which programs come to a node: from their publisher, from Debian, or built from Go modules.
-import { copyFileSync, mkdirSync, renameSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   ArchiveDownload,
   ComponentSource,
@@ -10,10 +11,11 @@ import type {
 } from "@gpve/domain/component/component.ts";
 import { findChecksum } from "@gpve/domain/image/checksum-list.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import type { Obtain, SourceWork } from "@gpve/domain/component/ports.ts";
+import type { FindRefusal, Obtain, SourceWork } from "@gpve/domain/component/ports.ts";
+import { forged, refused } from "@gpve/domain/component/refusal.ts";
 import type { HttpFetcher } from "../storage/fetch/http-fetcher.ts";
 import { DebianPackages } from "../images/debian-packages.ts";
-import { buildWithGo } from "./go-build.ts";
+import { buildWithGo, checkWithGo } from "./go-build.ts";
 
 export interface ObtainDeps {
   readonly exec: Exec;
@@ -29,6 +31,39 @@ export function obtainComponent(deps: ObtainDeps): Obtain {
     if (source.by === "debian") return fromDebian(source, folder, deps.exec);
     return "files" in source ? plain(source, folder, work, deps) : unpacked(source, folder, work, deps);
   };
+}
+
+/** By what can be known without fetching programs: descriptions of modules, and lists of checksums. */
+export function findRefusal(deps: ObtainDeps): FindRefusal {
+  return async (source, signal) => {
+    const folder = mkdtempSync(join(tmpdir(), "gpve-refusal-"));
+    try {
+      if (source.by === "go") await checkWithGo(source, folder, signal, deps);
+      else if (source.by === "download")
+        for (const list of checksumLists(source)) await checksumsAt(list, signal, deps);
+      return undefined;
+    } catch (err) {
+      if (signal.aborted) throw err;
+      return messageOf(err);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  };
+}
+
+function checksumLists(source: PlainDownload | ArchiveDownload): readonly string[] {
+  return "files" in source ? source.files.map(({ checksums }) => checksums) : [source.archive.checksums];
+}
+
+/** A publisher that answers, and has no such release, refuses it. */
+async function checksumsAt(url: string, signal: AbortSignal, deps: ObtainDeps): Promise<string> {
+  try {
+    return await deps.fetchText(url, signal);
+  } catch (err) {
+    const status = isAppError(err) ? err.data["status"] : undefined;
+    if (status === 403 || status === 404 || status === 410) throw refused(`${url}: ${messageOf(err)}`);
+    throw err;
+  }
 }
 
 async function plain(
@@ -68,7 +103,7 @@ async function checkedDownload(
   work: SourceWork,
 ): Promise<void> {
   work.say(`fetching ${url}`);
-  const checksum = findChecksum(await deps.fetchText(checksums, work.signal), basename(url));
+  const checksum = findChecksum(await checksumsAt(checksums, work.signal, deps), basename(url));
   if (checksum === undefined)
     throw new AppError(
       "request.invalid",
@@ -81,8 +116,7 @@ async function checkedDownload(
   });
   const got = await deps.hash(path, checksum.algorithm, work.signal);
   if (got !== checksum.value)
-    throw new AppError(
-      "request.invalid",
+    throw forged(
       `checksum mismatch: ${url} has ${checksum.algorithm} ${got}, its publisher says ${checksum.value}; it is not used`,
     );
 }

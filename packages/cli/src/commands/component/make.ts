@@ -13,14 +13,17 @@ export const componentInstall: CommandSpec = {
   name: "component install",
   summary: "bring a component to a node: fetched and checked, from Debian, or built from Go modules",
   details:
-    "Without --from each way is tried in turn. Kubernetes built from Go modules takes about 8 minutes on two cores; what was built before is there already.",
-  arguments: [component, { name: "[version]", about: "the newest, unless told" }],
+    "Without --from each way is tried in turn. Where nobody has the newest patch of a minor, the next older one is taken and the output says so; a version that was named in full is never replaced by another. Kubernetes built from Go modules takes about 8 minutes on two cores; what was built before is there already.",
+  arguments: [
+    component,
+    { name: "[version]", about: "a version, or a minor such as 1.35; the newest, unless told" },
+  ],
   options: [
     nodeOption,
     { flags: "--from <way>", about: "download, debian or go: only this way" },
     noWaitOption,
   ],
-  examples: ["component install kubernetes", "component install kubernetes 1.35.6 --from go"],
+  examples: ["component install kubernetes 1.35", "component install kubernetes 1.36.4 --from go"],
   doing: (input) => `install component ${input.arg("component")}`,
   run: (cli, input) => make(cli, input, "install", { from: input.text("from") }, "is on"),
 };

@@ -126,7 +126,10 @@ export class HttpFetcher {
       }
       if (statusCode === 200) return response;
       response.destroy();
-      throw failed(`invalid server response: '${statusCode} ${statusMessage}'`);
+      throw new AppError("operation.failed", `invalid server response: '${statusCode} ${statusMessage}'`, {
+        pveStatus: 500,
+        data: { status: statusCode },
+      });
     }
     throw failed(`'${shown(start)}' leads to too many other addresses`);
   }
