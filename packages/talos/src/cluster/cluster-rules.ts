@@ -3,7 +3,7 @@ import { contractOf } from "../contract/contracts.ts";
 import { checkKubernetesVersion } from "../contract/kubernetes-versions.ts";
 import type { FindingId } from "../findings/catalogue.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
-import { canonicalAddress, contains, isNetwork, overlap } from "./networks.ts";
+import { canonicalAddress, contains, isNetwork, networkOf, overlap, unusableAs } from "./networks.ts";
 import type { Problem } from "./problem.ts";
 
 type Rule = (cluster: ClusterFile) => readonly Problem[];
@@ -83,10 +83,15 @@ const addresses: Rule = ({ network, endpoint, nodes }) => {
     id: FindingId,
     address: string | undefined,
     ...path: readonly string[]
-  ): readonly Problem[] =>
-    address === undefined || isInside(address)
+  ): readonly Problem[] => {
+    if (address === undefined) return [];
+    if (!isInside(address))
+      return [problem(id, `is ${address}, outside the machines' network ${where}`, ...path)];
+    const kind = unusableAs(network.nodeCIDR, address);
+    return kind === undefined
       ? []
-      : [problem(id, `is outside the machines' network ${where}`, ...path)];
+      : [problem("address-unusable", `is ${address}, ${kind} ${network.nodeCIDR}`, ...path)];
+  };
   return [
     ...inside("address-outside-network", network.gateway, "network", "gateway"),
     ...inside("vip-outside-network", endpoint.vip, "endpoint", "vip"),
@@ -159,11 +164,22 @@ const networks: Rule = ({ network }) => {
     ...network.serviceCIDRs.map((cidr, index) => ({ path: ["network", "serviceCIDRs", index], cidr })),
   ];
   return all.flatMap(({ path, cidr }, index): readonly Problem[] => {
-    if (!isNetwork(cidr)) return [{ id: "network-invalid", path, message: "is no network" }];
+    if (!isNetwork(cidr)) return [{ id: "network-invalid", path, message: `is no network: ${cidr}` }];
+    const whole = networkOf(cidr);
+    if (canonicalAddress(cidr.split("/")[0] ?? "") !== whole.split("/")[0]) {
+      const message = `is ${cidr}, an address in a network; the network is ${whole}`;
+      return [{ id: "network-invalid", path, message }];
+    }
     const other = all.slice(0, index).find((earlier) => overlap(earlier.cidr, cidr));
     return other === undefined
       ? []
-      : [{ id: "networks-overlap", path, message: `overlaps ${other.path.join(".")} (${other.cidr})` }];
+      : [
+          {
+            id: "networks-overlap",
+            path,
+            message: `is ${cidr} and overlaps ${other.path.join(".")} (${other.cidr})`,
+          },
+        ];
   });
 };
 

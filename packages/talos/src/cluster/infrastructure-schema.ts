@@ -5,6 +5,7 @@ import {
   cidr,
   count,
   defaultSection,
+  fingerprint,
   flag,
   idRange,
   list,
@@ -50,7 +51,7 @@ export const provider = section(
     endpoint: Type.Optional(Type.String({ format: "uri" })),
     tokenRef: Type.Optional(secretRef("where the token is read")),
     tls: defaultSection(
-      { fingerprint: orNull(plainText()), caFile: orNull(plainText()), insecure: flag(false) },
+      { fingerprint: orNull(fingerprint()), caFile: orNull(plainText()), insecure: flag(false) },
       "how the platform's certificate is judged",
     ),
     pool: orNull(plainText()),

@@ -8,6 +8,24 @@ export function isNetwork(cidr: string): boolean {
   return family !== 0 && /^\d+$/.test(length) && Number(length) <= (family === 4 ? 32 : 128);
 }
 
+/** The network that an address with a length lies in: 10.0.0.0/24 for 10.0.0.7/24. */
+export function networkOf(cidr: string): string {
+  const [base = ""] = cidr.split("/");
+  const isV4 = isIP(base) === 4;
+  const hostBits = BigInt((isV4 ? 32 : 128) - prefixLength(cidr));
+  const start = (numberOf(base) >> hostBits) << hostBits;
+  return `${isV4 ? textOfV4(start) : textOfV6(start)}/${prefixLength(cidr)}`;
+}
+
+/** What an address of IPv4 is when no machine can have it. */
+export function unusableAs(cidr: string, address: string): string | undefined {
+  if (isIP(address) !== 4 || !contains(cidr, address) || prefixLength(cidr) > 30) return undefined;
+  const hosts = (1n << BigInt(32 - prefixLength(cidr))) - 1n;
+  const place = numberOf(address) & hosts;
+  if (place === 0n) return "the address of the network itself";
+  return place === hosts ? "the network's broadcast address" : undefined;
+}
+
 export function contains(cidr: string, address: string): boolean {
   const [base = "", length = ""] = cidr.split("/");
   if (!isNetwork(cidr) || isIP(base) !== isIP(address)) return false;

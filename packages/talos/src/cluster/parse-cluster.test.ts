@@ -99,9 +99,9 @@ test("problems are told all at once, each with its line", () => {
   const text = minimal.replace("gateway: 10.0.0.1", "gatway: 10.0.0.1").replace("vip: 10.0.0.9", "vip: ten");
   expect(() => parseCluster(text, "cluster.yaml")).toThrow(
     [
-      "cluster.yaml:12: network.gateway is missing",
-      "cluster.yaml:14: network.gatway is not a key that is known here; did you mean gateway?",
-      "cluster.yaml:16: endpoint.vip must be an IP address",
+      "cluster.yaml:12: network.gateway is missing [key-missing]",
+      "cluster.yaml:14: network.gatway is not a key that is known here; did you mean gateway? [key-unknown]",
+      "cluster.yaml:16: endpoint.vip must be an IP address; not ten [value-wrong]",
     ].join("\n"),
   );
 });
@@ -123,24 +123,55 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
   [{ "controlPlane.count": 2 }, "controlPlane.count is 2: an even number"],
   [
     { "controlPlane.machine": { memoryMiB: "8G" } },
-    "controlPlane.machine.memoryMiB must be a whole number in MiB and without a unit",
+    "controlPlane.machine.memoryMiB must be a whole number in MiB and without a unit; not 8G (which is 8192 MiB) [unit-in-number]",
   ],
-  [{ "controlPlane.machine": { bios: "efi" } }, "controlPlane.machine.bios must be one of ovmf, seabios"],
+  [{ "controlPlane.machine": { diskGiB: "0.5 TiB" } }, "not 0.5 TiB (which is 512 GiB) [unit-in-number]"],
+  [{ "controlPlane.machine": { diskGiB: "100 MB" } }, "without a unit; not 100 MB [unit-in-number]"],
+  [{ "controlPlane.machine": { diskGiB: "80" } }, "without a unit; not 80 [value-wrong]"],
+  [
+    { "controlPlane.machine": { memoryMiB: 8_589_934_592 } },
+    "must be at most 16777216 MiB; not 8589934592 (which is 8192 MiB) [value-wrong]",
+  ],
+  [
+    { "controlPlane.machine": { bios: "efi" } },
+    "controlPlane.machine.bios must be one of ovmf, seabios; not efi",
+  ],
   [{ "metadata.name": 5 }, "metadata.name must be text"],
   [{ "network.dns": "10.0.0.1" }, "network.dns must be a list"],
   [{ "image.secureboot": "yes" }, "image.secureboot must be true or false"],
   [{ "network.vlan": "five" }, "network.vlan must be a whole number"],
-  [{ "network.vlan": 5000 }, "network.vlan must be <= 4094"],
-  [{ "network.gateway": "10.0.1.1" }, "network.gateway is outside the machines' network 10.0.0.0/24"],
+  [{ "network.vlan": 5000 }, "network.vlan must be at most 4094; not 5000"],
+  [
+    { "network.gateway": "10.0.1.1" },
+    "network.gateway is 10.0.1.1, outside the machines' network 10.0.0.0/24",
+  ],
   [{ "network.nodeCIDR": "10.0.0.0" }, "network.nodeCIDR must be a network like 10.0.0.0/24"],
-  [{ "network.nodeCIDR": "10.0.0.0/40" }, "network.nodeCIDR is no network"],
-  [{ "network.podCIDRs": ["10.0.0.0/16"] }, "network.podCIDRs.0 overlaps network.nodeCIDR (10.0.0.0/24)"],
-  [{ "network.serviceCIDRs": ["10.244.7.0/24"] }, "network.serviceCIDRs.0 overlaps network.podCIDRs.0"],
+  [{ "network.nodeCIDR": "10.0.0.0/40" }, "network.nodeCIDR is no network: 10.0.0.0/40"],
+  [
+    { "network.nodeCIDR": "10.0.0.7/24" },
+    "nodeCIDR is 10.0.0.7/24, an address in a network; the network is 10.0.0.0/24",
+  ],
+  [{ "network.nodeCIDR6": "fd00::7/64" }, "the network is fd00::/64 [network-invalid]"],
+  [
+    { "endpoint.vip": "10.0.0.0" },
+    "vip is 10.0.0.0, the address of the network itself 10.0.0.0/24 [address-unusable]",
+  ],
+  [{ "endpoint.vip": "10.0.0.255" }, "vip is 10.0.0.255, the network's broadcast address"],
+  [{ "nodes.prod-cp-1": { ip: "10.0.0.255" } }, "nodes.prod-cp-1.ip is 10.0.0.255, the network's"],
+  [{ "providers.0.tls": { fingerprint: "AA:BB" } }, "fingerprint must be the SHA-256 of a certificate"],
+  [
+    { "network.podCIDRs": ["10.0.0.0/16"] },
+    "network.podCIDRs.0 is 10.0.0.0/16 and overlaps network.nodeCIDR (10.0.0.0/24)",
+  ],
+  [
+    { "network.serviceCIDRs": ["10.244.7.0/24"] },
+    "network.serviceCIDRs.0 is 10.244.7.0/24 and overlaps network.podCIDRs.0",
+  ],
   [
     { "network.nodeCIDR6": "fd00::/64", "network.podCIDRs": ["10.244.0.0/16", "fd00::/56"] },
-    "network.podCIDRs.1 overlaps network.nodeCIDR6",
+    "network.podCIDRs.1 is fd00::/56 and overlaps network.nodeCIDR6",
   ],
-  [{ "endpoint.vip": "10.0.1.9" }, "endpoint.vip is outside the machines' network"],
+  [{ "endpoint.vip": "10.0.1.9" }, "endpoint.vip is 10.0.1.9, outside the machines' network"],
   [{ "endpoint.vip": "10.0.0.1" }, "endpoint.vip is the gateway's address"],
   [{ "endpoint.vip": undefined }, "endpoint needs exactly one of vip, loadBalancer and dns"],
   [{ "endpoint.dns": "k8s.example.org" }, "endpoint needs exactly one of"],
@@ -149,7 +180,7 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
   [{ pools: [{ name: "a" }, { name: "a" }] }, "pools.1.name a is there twice"],
   [{ pools: [{ name: "cp" }] }, "pools.0.name cp is the name of the control planes"],
   [{ "nodes.prod-cp-4": {} }, "nodes.prod-cp-4 is no machine of this cluster"],
-  [{ "nodes.prod-cp-1": { ip: "10.9.0.1" } }, "nodes.prod-cp-1.ip is outside"],
+  [{ "nodes.prod-cp-1": { ip: "10.9.0.1" } }, "nodes.prod-cp-1.ip is 10.9.0.1, outside"],
   [{ "nodes.prod-cp-1": { machine: { ram: 1 } } }, "nodes.prod-cp-1.machine.ram is not a key"],
   [
     { "providers.0.endpoint": undefined },
@@ -162,6 +193,12 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
   [{ "versions.talos": 1.13 }, "versions.talos must be text, a version like v1.13.9; not 1.13"],
 ])("%j is refused", (values, message) => {
   expect(refused(values)).toContain(message);
+});
+
+test("what stands where a reference to a secret belongs is not shown", () => {
+  const told = refused({ "providers.0.tokenRef": "root@pam!x=s3cret" });
+  expect(told).toContain("providers.0.tokenRef must be a map");
+  expect(told).not.toContain("s3cret");
 });
 
 test("what is no file of ours is refused", () => {

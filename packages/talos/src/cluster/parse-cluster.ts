@@ -35,8 +35,8 @@ export function parseCluster(text: string, file: string, env: Environment = {}):
   });
 }
 
-export function problemText({ line, key, message }: PlacedProblem, file: string): string {
-  return key === "" ? `${file}:${line}: ${message}` : `${file}:${line}: ${key} ${message}`;
+export function problemText({ id, line, key, message }: PlacedProblem, file: string): string {
+  return `${file}:${line}: ${key === "" ? "" : `${key} `}${message} [${id}]`;
 }
 
 export function readCluster(text: string, env: Environment = {}): ReadCluster {

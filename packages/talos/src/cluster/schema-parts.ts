@@ -47,6 +47,9 @@ export const tags = () =>
   list(text("^[a-z0-9_][a-z0-9_+.-]*$", "a tag of lower-case letters, digits and _ + . -"));
 export const duration = (fallback: string) =>
   Type.String({ pattern: "^(\\d+(h|m|s))+$", description: "a duration like 10m", default: fallback });
+/** As PVE shows a certificate's, and without its colons. */
+export const fingerprint = () =>
+  text("^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$", "the SHA-256 of a certificate, 32 bytes in hexadecimal");
 export const plainText = () => Type.String({ minLength: 1 });
 /** Where a secret is read; the file never has it. */
 export const secretRef = (description: string) =>

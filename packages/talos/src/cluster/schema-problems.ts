@@ -62,37 +62,50 @@ function toProblem(error: ErrorObject): Problem {
       return {
         id: wrong,
         path,
-        message: `must be one of ${(params["allowedValues"] as string[]).join(", ")}`,
+        message: `must be one of ${(params["allowedValues"] as string[]).join(", ")}; not ${shown(error.data)}`,
       };
     case "const":
-      return { id: wrong, path, message: `must be ${String(params["allowedValue"])}` };
+      return {
+        id: wrong,
+        path,
+        message: `must be ${String(params["allowedValue"])}; not ${shown(error.data)}`,
+      };
     case "pattern":
       return {
         id: wrong,
         path,
-        message: `must be ${schema?.description ?? `written as ${String(params["pattern"])}`}`,
+        message: `must be ${schema?.description ?? `written as ${String(params["pattern"])}`}; not ${shown(error.data)}`,
       };
     case "type": {
-      const unit = /^in \w+$/.test(schema?.description ?? "")
-        ? ` ${schema?.description} and without a unit`
-        : "";
+      const unit = unitOf(schema?.description);
       // 1.13 is a number in YAML, and 1.10 would be 1.1.
       if (params["type"] === "string" && schema?.description !== undefined) {
         const message = `must be text, ${schema.description}; not ${shown(error.data)}`;
         return { id: wrong, path, message };
       }
-      const id = unit !== "" && /^\d+ *[A-Za-z]+$/.test(String(error.data)) ? "unit-in-number" : wrong;
+      const id =
+        unit !== undefined && /^[\d.]+ *[A-Za-z]+$/.test(String(error.data)) ? "unit-in-number" : wrong;
+      const kind = typeNames[String(params["type"])] ?? "of another type";
+      // Where a map or a list belongs, what is there instead may be a secret.
+      const isPlain = ["integer", "boolean"].includes(String(params["type"]));
       return {
         id,
         path,
-        message: `must be ${typeNames[String(params["type"])] ?? "of another type"}${unit}`,
+        message: `must be ${kind}${unit === undefined ? "" : ` in ${unit} and without a unit`}${isPlain ? `; not ${shown(error.data)}${meantSize(error.data, unit)}` : ""}`,
       };
+    }
+    case "minimum":
+    case "maximum": {
+      const unit = unitOf(schema?.description);
+      const bound = `${error.keyword === "minimum" ? "at least" : "at most"} ${String(params["limit"])}`;
+      const message = `must be ${bound}${unit === undefined ? "" : ` ${unit}`}; not ${shown(error.data)}${meantSize(`${String(error.data)} B`, unit)}`;
+      return { id: wrong, path, message };
     }
     case "format":
       return {
         id: wrong,
         path,
-        message: String(params["format"]).startsWith("ip") ? "must be an IP address" : "must be a URL",
+        message: `must be ${String(params["format"]).startsWith("ip") ? "an IP address" : "a URL"}; not ${shown(error.data)}`,
       };
     default:
       return { id: wrong, path, message: error.message ?? "is wrong" };
@@ -100,5 +113,23 @@ function toProblem(error: ErrorObject): Problem {
 }
 
 function shown(value: unknown): string {
-  return typeof value === "object" && value !== null ? "a list or map" : String(value);
+  if (typeof value === "object" && value !== null) return Array.isArray(value) ? "a list" : "a map";
+  const text = String(value);
+  if (text === "") return "empty";
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+function unitOf(description: string | undefined): string | undefined {
+  return /^in (\w+)$/.exec(description ?? "")?.[1];
+}
+
+const POWERS = ["", "K", "M", "G", "T"];
+
+/** What a size with its unit comes to, where that is a whole number: ", which is 2048". */
+function meantSize(value: unknown, unit: string | undefined): string {
+  const [, number, prefix] = /^(\d+(?:\.\d+)?) *([kKMGT]?)(?:i?B|i)?$/.exec(String(value)) ?? [];
+  const target = POWERS.indexOf(unit?.[0] ?? "none");
+  if (number === undefined || target < 0 || String(value) === number) return "";
+  const size = Number(number) * 1024 ** (POWERS.indexOf((prefix ?? "").toUpperCase()) - target);
+  return Number.isInteger(size) && size > 0 ? ` (which is ${size} ${unit})` : "";
 }

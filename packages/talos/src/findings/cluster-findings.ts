@@ -270,6 +270,13 @@ export const clusterFindings = {
       "backup.etcd.s3 is missing or wrong, its keys are not taken, or nobody answers there. The snapshot itself was taken and lies in .deployer.",
     fix: "Correct endpoint, region, bucket or keys, and take it again: gpvectl talos etcd snapshot --verify.",
   },
+  "snapshot-missing": {
+    area: "etcd",
+    title: "The snapshot that was named is not there",
+    evidence: "the path",
+    cause: "A typo, another folder, or a snapshot that was deleted because newer ones are kept.",
+    fix: "Look into .deployer/CLUSTER/snapshots, or name s3:latest where a bucket is configured.",
+  },
   "snapshot-damaged": {
     area: "etcd",
     title: "A snapshot of etcd does not verify",

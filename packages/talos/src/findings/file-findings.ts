@@ -112,11 +112,19 @@ export const fileFindings = {
       "Two machines, or a machine and the gateway, the VIP or a reserved address, would answer for one address.",
     fix: "Give each its own address, or leave nodes.*.ip out.",
   },
+  "address-unusable": {
+    area: "network",
+    title: "An address is one that no machine can have",
+    evidence: "the address, its key and network.nodeCIDR",
+    cause: "The first address of an IPv4 network names the network, the last one reaches all of it.",
+    fix: "Choose an address between them, or correct network.nodeCIDR.",
+  },
   "network-invalid": {
     area: "network",
     title: "A network is written wrongly",
     evidence: "the key and its line",
-    cause: "The base is no address, or the length does not fit its family.",
+    cause:
+      "The base is no address, the length does not fit its family, or it is the address of a machine with its length.",
     fix: "Write it as 10.0.0.0/24 or fd00:1::/64.",
   },
   "networks-overlap": {

@@ -1,6 +1,6 @@
 // A cluster's file and what lies beside it: patches, secrets, the record of what was decided and applied.
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import type { Machine } from "../cluster/machine.ts";
 import { machinesOf } from "../cluster/machines.ts";
@@ -28,11 +28,24 @@ export interface ClusterFolder {
 }
 
 export function readClusterText(file: string, { cwd }: Pick<Surroundings, "cwd">): string {
-  const text = readTextFile(resolve(cwd, file));
+  const text = readable(resolve(cwd, file), file);
   if (text !== undefined) return text;
   throw new AppError("object.not_found", `there is no file ${file}`, {
     data: { next: `Write one with: gpvectl talos init ${file}` },
   });
+}
+
+function readable(path: string, file: string): string | undefined {
+  try {
+    return readTextFile(path);
+  } catch (err) {
+    const { code } = err as NodeJS.ErrnoException;
+    const why = code === "EISDIR" ? "it is a folder" : messageOf(err);
+    throw new AppError("config.invalid", `${file} cannot be read: ${why}`, {
+      cause: err,
+      data: { next: "Name the cluster's file with -f." },
+    });
+  }
 }
 
 export function openClusterFolder(file: string, around: Surroundings): ClusterFolder {

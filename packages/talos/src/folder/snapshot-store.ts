@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { snapshotFolder } from "../engine/open-cluster.ts";
@@ -18,8 +18,12 @@ const HASH_BYTES = 32;
 export function verifySnapshot(bytes: Buffer, what: string): void {
   const hash = createHash("sha256").update(bytes.subarray(0, -HASH_BYTES)).digest();
   if (bytes.length > HASH_BYTES && bytes.subarray(-HASH_BYTES).equals(hash)) return;
-  throw new AppError("operation.failed", `${what} is no snapshot of etcd, or it is damaged`, {
-    data: { finding: "snapshot-damaged" },
+  const why =
+    bytes.length <= HASH_BYTES
+      ? `it has ${bytes.length} bytes`
+      : `its ${bytes.length} bytes do not end with the SHA-256 of the rest`;
+  throw new AppError("operation.failed", `${what} is no snapshot of etcd, or it is damaged: ${why}`, {
+    data: { finding: "snapshot-damaged", next: "Use another one. Nothing was changed." },
   });
 }
 
@@ -50,7 +54,20 @@ export async function keepSnapshot(
 }
 
 export function readSnapshot(file: string, around: Surroundings): Promise<Buffer> {
-  return openSnapshot(readFileSync(file), file, around);
+  return openSnapshot(fileContent(file), file, around);
+}
+
+function fileContent(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (err) {
+    const isMissing = (err as NodeJS.ErrnoException).code === "ENOENT";
+    const why = isMissing ? `there is no file ${file}` : `${file} cannot be read: ${messageOf(err)}`;
+    throw new AppError(isMissing ? "object.not_found" : "config.invalid", why, {
+      cause: err,
+      data: { finding: "snapshot-missing", next: "Name one that is there. Nothing was changed." },
+    });
+  }
 }
 
 export async function openSnapshot(content: Buffer, file: string, around: Surroundings): Promise<Buffer> {

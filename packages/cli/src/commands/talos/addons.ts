@@ -3,7 +3,7 @@ import type { PreparedAddon } from "@gpve/talos/addon/prepare-addons.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
-import { printFindings } from "./preflight.ts";
+import { forPrograms, printFindings } from "./preflight.ts";
 import { prepareFor } from "./prepare-addons.ts";
 
 export const talosAddonsList: CommandSpec = {
@@ -25,7 +25,7 @@ export const talosAddonsList: CommandSpec = {
         objects: objects.length,
         digest,
       }));
-      if (!cli.out.forPeople) cli.out.data({ addons: rows, findings });
+      if (!cli.out.forPeople) cli.out.data({ addons: rows, findings: await forPrograms(findings) });
       else {
         cli.out.text(
           cli.out.table(rows, [
@@ -35,7 +35,7 @@ export const talosAddonsList: CommandSpec = {
             { header: "FROM", field: "source" },
           ]),
         );
-        printFindings(cli, findings);
+        await printFindings(cli, findings);
       }
       return findings.length === 0 ? 0 : 1;
     }),

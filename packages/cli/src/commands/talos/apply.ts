@@ -12,7 +12,7 @@ import { downtimeOption, onlyOption, printPlan } from "./plan.ts";
 import { allChecks, insideChoice, insideOptions } from "./checks.ts";
 import { printChecks } from "./status.ts";
 import { prepareFor } from "./prepare-addons.ts";
-import { printFindings, runPreflight } from "./preflight.ts";
+import { forPrograms, printFindings, runPreflight } from "./preflight.ts";
 
 export const yesOption = { flags: "--yes", about: "do it without asking" };
 export const takeOverOption = { flags: "--take-over", about: "even while somebody else's mark is fresh" };
@@ -47,8 +47,8 @@ export async function applyPlace(
   const prepared = await prepareFor(cli, place, { isFetching: true, only });
   const findings = [...checked.findings, ...prepared.findings];
   if (findings.some(({ severity }) => severity === "error")) {
-    if (cli.out.forPeople) printFindings(cli, findings);
-    else cli.out.data({ ok: false, findings, steps: [] });
+    if (cli.out.forPeople) await printFindings(cli, findings);
+    else cli.out.data({ ok: false, findings: await forPrograms(findings), steps: [] });
     return 1;
   }
   const lease = takeLease(place.folder, place.cluster.metadata.name);
@@ -109,9 +109,10 @@ async function apply(
       isDone && options.only === undefined
         ? await allChecks(cli, opened, world, place, { secrets: undefined, ...insideChoice(input) })
         : [];
-    if (!cli.out.forPeople) cli.out.data({ ok: isDone, findings, steps, checks });
+    if (!cli.out.forPeople)
+      cli.out.data({ ok: isDone, findings: await forPrograms(findings), steps, checks });
     else if (isDone) printChecks(cli, { checks });
-    else printFindings(cli, findings);
+    else await printFindings(cli, findings);
     // What was asked for is done; whether it works is what `verify` ends with.
     return isDone ? 0 : 1;
   } finally {

@@ -1,5 +1,5 @@
 // What all `talos` commands share: the file they are about and where it lies.
-import { isAppError } from "@gpve/contracts/errors.ts";
+import type { FindingId } from "@gpve/talos/findings/catalogue.ts";
 import type { ClusterFolder, Surroundings } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Cli, OptionSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
@@ -23,13 +23,26 @@ export async function openFolder(cli: Cli, input: Input): Promise<ClusterFolder>
   return openClusterFolder(fileOf(input), around(cli));
 }
 
-/** Says where to read more, once the failure itself has been told. */
+/** Says with the failure why it may be and what to do; programs get it as they get other findings. */
 export async function explaining<T>(cli: Cli, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (err) {
-    const finding = isAppError(err) ? err.data["finding"] : undefined;
-    if (typeof finding === "string") cli.out.note(`More on this: gpvectl talos explain ${finding}`);
+    const { findingsOf } = await import("@gpve/talos/findings/explained.ts");
+    const findings = findingsOf(err);
+    if (findings.length > 0) {
+      if (!cli.out.forPeople) cli.out.data({ ok: false, findings });
+      await noteReasons(cli, findings);
+    }
     throw err;
   }
+}
+
+/** Beside a report, never in the middle of it. */
+export async function noteReasons(cli: Cli, found: readonly { readonly id: FindingId }[]): Promise<void> {
+  if (found.length === 0) return;
+  const { reasonLines } = await import("@gpve/talos/findings/explained.ts");
+  for (const line of reasonLines(found)) cli.out.note(line);
+  const ids = new Set(found.map(({ id }) => id));
+  cli.out.note(`More on this: gpvectl talos explain ${ids.size === 1 ? [...ids].join("") : "ID"}`);
 }

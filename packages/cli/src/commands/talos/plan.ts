@@ -9,7 +9,7 @@ import type { Input } from "../../input.ts";
 import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
 import { withOpenCluster } from "./open.ts";
 import { type PreparedFor, prepareFor } from "./prepare-addons.ts";
-import { printFindings, runPreflight } from "./preflight.ts";
+import { forPrograms, printFindings, runPreflight } from "./preflight.ts";
 
 /** As desired.ts has them; named here because help must not load what runs the command. */
 const PARTS = ["infrastructure", "bootstrap", "addons", "ccm"] as const;
@@ -48,7 +48,8 @@ export const talosPlan: CommandSpec = {
       const { steps, findings: stops, kept } = await tracePlan(cli, input, place, checked, prepared);
       const findings = [...checked.findings, ...prepared.findings, ...stops];
       const isFine = !findings.some(({ severity }) => severity === "error");
-      if (!cli.out.forPeople) cli.out.data({ ok: isFine, findings, steps, kept });
+      if (!cli.out.forPeople)
+        cli.out.data({ ok: isFine, findings: await forPrograms(findings), steps, kept });
       else if (input.flag("printCommands")) await printCommands(cli, place, steps);
       else await printPlan(cli, steps, findings, kept);
       if (!isFine) return 1;
@@ -104,7 +105,7 @@ export async function printPlan(
     cli.out.line(text.startsWith(" ") ? dim(text) : colour[step.impact](text));
   }
   for (const text of kept) cli.out.line(dim(`  keep the ${text}`));
-  printFindings(cli, findings);
+  await printFindings(cli, findings);
   const of = (...kinds: readonly string[]) => steps.filter(({ kind }) => kinds.includes(kind)).length;
   const changes = of("guest.change", "talos.reconfigure", "talos.upgrade", "kubernetes.kubelet");
   cli.out.done(

@@ -1,9 +1,10 @@
+import type { Reasons } from "@gpve/talos/findings/explained.ts";
 import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
 import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
 import type { DriverDeps } from "@gpve/talos/driver/open-driver.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { around, explaining, fileOf, fileOption, noteReasons, openFolder } from "./around.ts";
 
 export const talosPreflight: CommandSpec = {
   name: "talos preflight",
@@ -19,9 +20,9 @@ export const talosPreflight: CommandSpec = {
       const { findings } = await runPreflight(cli, place);
       const isFine = !findings.some(({ severity }) => severity === "error");
       if (cli.out.forPeople) {
-        printFindings(cli, findings);
+        await printFindings(cli, findings);
         if (isFine) cli.out.done(`${place.cluster.metadata.name} can be made here.`);
-      } else cli.out.data({ ok: isFine, findings });
+      } else cli.out.data({ ok: isFine, findings: await forPrograms(findings) });
       return isFine ? 0 : 1;
     }),
 };
@@ -42,7 +43,13 @@ export function driverDeps(cli: Cli, { folder }: ClusterFolder): DriverDeps {
   return { connect: (options) => cli.io.connect(options), clock: cli.io.clock, folder, keys: around(cli) };
 }
 
-export function printFindings(cli: Cli, findings: readonly Finding[]): void {
+/** With what to do about them. */
+export async function forPrograms(findings: readonly Finding[]): Promise<readonly (Finding & Reasons)[]> {
+  const { explained } = await import("@gpve/talos/findings/explained.ts");
+  return findings.map(explained);
+}
+
+export async function printFindings(cli: Cli, findings: readonly Finding[]): Promise<void> {
   if (findings.length === 0) return;
   cli.out.text(
     cli.out.table(findings, [
@@ -52,5 +59,5 @@ export function printFindings(cli: Cli, findings: readonly Finding[]): void {
       { header: "ID", field: "id" },
     ]),
   );
-  cli.out.note("What an id means and what to do: gpvectl talos explain ID");
+  await noteReasons(cli, findings);
 }

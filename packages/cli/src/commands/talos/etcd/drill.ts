@@ -7,7 +7,7 @@ import { yesOption } from "../apply.ts";
 import { around, explaining, fileOf, fileOption, openFolder } from "../around.ts";
 import { needSecrets, withOpenCluster } from "../open.ts";
 import { findSnapshot } from "./find-snapshot.ts";
-import { printFindings, runPreflight } from "../preflight.ts";
+import { forPrograms, printFindings, runPreflight } from "../preflight.ts";
 
 export const talosEtcdDrill: CommandSpec = {
   name: "talos etcd drill",
@@ -43,8 +43,8 @@ async function drill(cli: Cli, input: Input): Promise<number> {
   const scratch = await scratchPlace(cli, input, place);
   const { findings } = await runPreflight(cli, scratch);
   if (findings.some(({ severity }) => severity === "error")) {
-    if (cli.out.forPeople) printFindings(cli, findings);
-    else cli.out.data({ ok: false, findings });
+    if (cli.out.forPeople) await printFindings(cli, findings);
+    else cli.out.data({ ok: false, findings: await forPrograms(findings) });
     return 1;
   }
   const [machine] = scratch.machines;

@@ -1,11 +1,11 @@
 import { errorKinds } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../../command.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "../around.ts";
+import { around, explaining, fileOf, fileOption, noteReasons, openFolder } from "../around.ts";
 
 export const talosValidate: CommandSpec = {
   name: "talos validate",
   summary: "check a cluster's file without touching anything",
-  details: "All problems are told at once, each with its line and an id for `gpvectl talos explain`.",
+  details: "All problems are told at once, each with its line, an id, its cause and what to do.",
   options: [fileOption],
   examples: ["talos validate", "talos validate -f prod.yaml --output json"],
   doing: (input) => `validate ${fileOf(input)}`,
@@ -19,8 +19,10 @@ export const talosValidate: CommandSpec = {
       const read = readCluster(readClusterText(file, around(cli)), cli.io.env);
       if (read.cluster === undefined) {
         const rows = read.problems.map((problem) => ({ ...problem, where: `${file}:${problem.line}` }));
-        if (!cli.out.forPeople) cli.out.data({ file, valid: false, problems: read.problems });
-        else {
+        if (!cli.out.forPeople) {
+          const { explained } = await import("@gpve/talos/findings/explained.ts");
+          cli.out.data({ file, valid: false, problems: read.problems.map(explained) });
+        } else {
           cli.out.text(
             cli.out.table(rows, [
               { header: "WHERE", field: "where" },
@@ -29,7 +31,7 @@ export const talosValidate: CommandSpec = {
               { header: "ID", field: "id" },
             ]),
           );
-          cli.out.note("What an id means: gpvectl talos explain ID");
+          await noteReasons(cli, read.problems);
         }
         return errorKinds.invalid.exit;
       }
