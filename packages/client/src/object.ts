@@ -1,6 +1,6 @@
 // Objects of /api/v1 as a client handles them; their shape is declared in contracts.
 import type { ApplyResult, FieldChange, KindInfo, PlanItem, PlanResult } from "@gpve/contracts/v1/bodies.ts";
-import type { V1Object, V1ObjectInput } from "@gpve/contracts/v1/object.ts";
+import type { ObjectEventType, V1Object, V1ObjectInput } from "@gpve/contracts/v1/object.ts";
 
 export type { ApplyResult, FieldChange, PlanItem, PlanResult, V1Object, V1ObjectInput };
 
@@ -23,10 +23,8 @@ export interface ListOptions {
   readonly signal?: AbortSignal;
 }
 
-export type WatchEventType = "ADDED" | "MODIFIED" | "DELETED";
-
 export interface V1WatchEvent {
-  readonly type: WatchEventType;
+  readonly type: ObjectEventType;
   readonly object: V1Object;
   /** Watch from here to go on after this event. */
   readonly resourceVersion: string;

@@ -1,5 +1,6 @@
 // The Proxmox face: /api2/json, with the parameters of every method typed.
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { PveVerb } from "@gpve/contracts/pve/schema.ts";
 import {
   encodeParams,
   fillPath,
@@ -28,7 +29,6 @@ export interface ConsoleOffer {
 }
 
 export type PveRow = Readonly<Record<string, unknown>>;
-export type PveVerb = "GET" | "POST" | "PUT" | "DELETE";
 
 export interface PveAnswer {
   readonly data: unknown;

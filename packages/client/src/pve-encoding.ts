@@ -1,8 +1,8 @@
 // PVE's parameters on the wire: path templates, forms and queries.
 import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
+import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
-export type PveRouteKey = keyof PveParams;
 export type PvePath<Verb extends string> = PveRouteKey extends infer Key
   ? Key extends `${Verb} ${infer Path}`
     ? Path

@@ -1,6 +1,7 @@
 // Our own face: /api/v1, objects with metadata, spec and status.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, type ErrorCode, isAppError } from "@gpve/contracts/errors.ts";
+import type { ObjectEventType } from "@gpve/contracts/v1/object.ts";
 import type {
   ApplyResult,
   ListOptions,
@@ -10,7 +11,6 @@ import type {
   V1ObjectInput,
   V1Page,
   V1WatchEvent,
-  WatchEventType,
   WatchOptions,
   WriteOptions,
 } from "./object.ts";
@@ -247,7 +247,7 @@ function watchEvent(
   return { type: upper, object: v1Object(object), resourceVersion };
 }
 
-function isEventType(type: string): type is WatchEventType {
+function isEventType(type: string): type is ObjectEventType {
   return type === "ADDED" || type === "MODIFIED" || type === "DELETED";
 }
 

@@ -1,5 +1,6 @@
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { isMissingFile } from "./missing-file.ts";
 
 /** Writes a file so that after a crash either the old or the new content is there, never half of one. */
 export function writeFileAtomic(path: string, content: string | Uint8Array, mode = 0o600): void {
@@ -31,7 +32,7 @@ export function readTextFile(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isMissingFile(err)) return undefined;
     throw err;
   }
 }

@@ -1,6 +1,7 @@
 // One process per data directory. The lock names its holder, so a crash leaves nothing that a person must clear.
 import { linkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { isMissingFile } from "./missing-file.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { readJsonFile } from "./atomic-file.ts";
 import { identify, isAlive, type ProcessIdentity } from "./process-identity.ts";
@@ -68,7 +69,7 @@ function removeDead(path: string): void {
   try {
     renameSync(path, aside);
   } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === "ENOENT") return;
+    if (isMissingFile(err)) return;
     throw err;
   }
   const holder = readHolder(aside);

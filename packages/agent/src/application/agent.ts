@@ -15,7 +15,8 @@ import { requireDecision, type Decision } from "@gpve/domain/access/decision.ts"
 import { paramText } from "@gpve/domain/access/permission-check.ts";
 import type { AgentCall, AgentConnection, AgentReply, OpenTunnel } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor, RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
-import { PveReply, type PveHandlers, type PveRouteKey } from "@gpve/domain/request/handler.ts";
+import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
+import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 
 export interface AgentDeps {
   readonly node: string;

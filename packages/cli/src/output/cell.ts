@@ -1,4 +1,5 @@
 // One value as a person reads it in a table.
+import { inByteUnits } from "@gpve/contracts/byte-units.ts";
 import { printable } from "./display-width.ts";
 
 export type CellFormat =
@@ -40,11 +41,11 @@ export function cellText(value: unknown, format: CellFormat, nowMs: number): str
     case "expiry":
       return value === 0 ? "never" : timeText(value);
     case "bytes":
-      return numeric(value, bytesText);
+      return numeric(value, bytesCell);
     case "percent":
       return numeric(value, (number) => `${(number * 100).toFixed(1)} %`);
     case "duration":
-      return numeric(value, durationText);
+      return numeric(value, durationCell);
     case "boolean":
       return value === true || value === 1 || value === "1" ? "yes" : "no";
     case "list":
@@ -55,20 +56,13 @@ export function cellText(value: unknown, format: CellFormat, nowMs: number): str
   }
 }
 
-export function bytesText(bytes: number): string {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let amount = Math.abs(bytes);
-  let unit = 0;
+export function bytesCell(bytes: number): string {
   // 1023.99 would round up to "1024.0 KiB"; the next unit says it better.
-  while (amount >= 1023.95 && unit < units.length - 1) {
-    amount /= 1024;
-    unit += 1;
-  }
-  const sign = bytes < 0 ? "-" : "";
-  return `${sign}${unit === 0 ? String(amount) : amount.toFixed(1)} ${units[unit] ?? ""}`;
+  const [amount, unit] = inByteUnits(Math.abs(bytes), 1023.95);
+  return `${bytes < 0 ? "-" : ""}${unit === "B" ? String(amount) : amount.toFixed(1)} ${unit}`;
 }
 
-export function durationText(seconds: number): string {
+export function durationCell(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const days = Math.floor(whole / 86400);
   const hours = Math.floor(whole / 3600) % 24;
@@ -88,7 +82,7 @@ function millis(value: unknown): number | undefined {
 
 function ageText(value: unknown, nowMs: number): string {
   const then = millis(value);
-  return then === undefined ? plainText(value) : durationText((nowMs - then) / 1000);
+  return then === undefined ? plainText(value) : durationCell((nowMs - then) / 1000);
 }
 
 function timeText(value: unknown): string {

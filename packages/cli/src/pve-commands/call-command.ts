@@ -1,6 +1,6 @@
 // Runs a command of a table: reads its words, checks them by the schema, calls its method, shows the answer.
 import { isUpid } from "@gpve/client/task-wait.ts";
-import type { PveVerb } from "@gpve/client/pve-client.ts";
+import type { PveVerb } from "@gpve/contracts/pve/schema.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { CallCommand, OptionValues, PveSession } from "./command-entry.ts";
 import { fixedNames, shapeOf, type CommandShape } from "./command-shape.ts";

@@ -1,6 +1,6 @@
 // One command of PVE's command line: which method it calls, with which positional arguments, and how its answer is shown.
 import type { GpveClient } from "@gpve/client/client.ts";
-import type { PveRouteKey } from "@gpve/client/pve-encoding.ts";
+import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
 import type { PveSchema } from "@gpve/contracts/pve/schema.ts";
 import type { CliIo } from "../io.ts";
 

@@ -7,6 +7,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { Ticket } from "@gpve/client/authentication.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 import type { CliIo } from "../io.ts";
 import { yamlValue } from "../yaml-value.ts";
 
@@ -37,7 +38,7 @@ export async function loadConfig(io: CliIo): Promise<ClientConfig> {
   try {
     text = await readFile(path, "utf8");
   } catch (err) {
-    if (isMissing(err)) return { current: undefined, contexts: {} };
+    if (isMissingFile(err)) return { current: undefined, contexts: {} };
     throw new AppError("config.invalid", `cannot read ${path}`, { cause: err });
   }
   return parseConfig(text, path);
@@ -107,8 +108,4 @@ function parseTicket(value: unknown): Ticket | undefined {
     typeof issuedAt === "number"
     ? { username, ticket, csrfToken, issuedAt }
     : undefined;
-}
-
-export function isMissing(err: unknown): boolean {
-  return err instanceof Error && "code" in err && err.code === "ENOENT";
 }

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { isAbsolute, join, resolve } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isObject } from "@gpve/client/response-error.ts";
-import { isMissing } from "./config-file.ts";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 
 export interface LocalCredentials {
   readonly url: string;
@@ -21,7 +21,7 @@ export async function readCredentials(dataDir: string): Promise<LocalCredentials
   try {
     text = await readFile(path, "utf8");
   } catch (err) {
-    if (isMissing(err)) return undefined;
+    if (isMissingFile(err)) return undefined;
     throw new AppError("access.denied", `cannot read ${path}`, {
       cause: err,
       data: { next: "Run this as the user who ran `gpve up`, or log in: gpvectl login URL." },

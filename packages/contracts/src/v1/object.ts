@@ -92,4 +92,4 @@ export interface V1List {
   readonly items: readonly V1Object[];
 }
 
-export type WatchEventType = "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR";
+export type ObjectEventType = "ADDED" | "MODIFIED" | "DELETED";

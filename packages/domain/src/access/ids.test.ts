@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isPoolName, joinTokenid, parseTokenid, parseUserid, requireUserid, splitList } from "./ids.ts";
+import { isPoolName, joinTokenid, parseTokenid, parseUserid, requireUserid, listedNames } from "./ids.ts";
 
 describe("user and token names", () => {
   test("a user name is taken apart at its last @", () => {
@@ -65,7 +65,7 @@ test("pools nest up to three levels", () => {
 });
 
 test("lists are split on commas, semicolons, white space, or NUL when there is one", () => {
-  expect(splitList("a, b;c  d,,")).toEqual(["a", "b", "c", "d"]);
-  expect(splitList("a b\0c,d")).toEqual(["a b", "c,d"]);
-  expect(splitList(undefined)).toEqual([]);
+  expect(listedNames("a, b;c  d,,")).toEqual(["a", "b", "c", "d"]);
+  expect(listedNames("a b\0c,d")).toEqual(["a b", "c,d"]);
+  expect(listedNames(undefined)).toEqual([]);
 });

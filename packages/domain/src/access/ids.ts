@@ -1,7 +1,7 @@
 // The names PVE's access model knows, and the one place that takes them apart.
 import { refused } from "../request/failures.ts";
 import type { AppError } from "@gpve/contracts/errors.ts";
-import { splitList as splitText } from "../schema/list.ts";
+import { splitList } from "../schema/list.ts";
 
 const USER = String.raw`[^\s:/]+`;
 const NAME = String.raw`[A-Za-z][A-Za-z0-9.\-_]+`;
@@ -71,8 +71,8 @@ export function isStorageName(text: string): boolean {
 }
 
 /** Names in a `-list` value that may be absent; empty ones are none. */
-export function splitList(text: string | undefined): string[] {
-  return text === undefined ? [] : splitText(text).filter((part) => part !== "");
+export function listedNames(text: string | undefined): string[] {
+  return text === undefined ? [] : splitList(text).filter((part) => part !== "");
 }
 
 /** A failure PVE answers with a bare 500. */

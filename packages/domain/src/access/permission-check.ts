@@ -9,7 +9,7 @@ import type { AccessView, Actor } from "../request/context.ts";
 import { isRoot } from "../request/context.ts";
 import { permissionDenied } from "./access-view.ts";
 import { normalizeAclPath } from "./acl-path.ts";
-import { requireUserid, splitList } from "./ids.ts";
+import { requireUserid, listedNames } from "./ids.ts";
 import type { AccessModel } from "./model.ts";
 import {
   administers,
@@ -164,7 +164,7 @@ function checkUseridGroup(
   if (access.has("/access/groups", wanted, "any")) return true;
   if (isOfAdministeredTenant(wanted, params, subject)) return true;
   if (groupsParam !== undefined) {
-    const named = splitList(paramText(params["groups"]));
+    const named = listedNames(paramText(params["groups"]));
     if (named.length === 0) throw permissionDenied(`/access/groups, ${wanted.join("|")}`);
     for (const group of named) {
       const path = `/access/groups/${group}`;
@@ -191,7 +191,7 @@ function isOfAdministeredTenant(
   const { userid, realm } = requireUserid(params["userid"]);
   const known = model.users.get(userid);
   if (wanted.includes("Sys.Audit")) return seesUsersOf(access, known?.tenant);
-  const groups = splitList(paramText(params["groups"]));
+  const groups = listedNames(paramText(params["groups"]));
   if (known === undefined) {
     if (allocatesUsers(model, access, { realm, groups })) return false;
     if (tenantOfNewUser(model, access, realm) === undefined) return false;

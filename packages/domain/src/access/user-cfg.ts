@@ -11,7 +11,7 @@ import {
   joinTokenid,
   parseTokenid,
   parseUserid,
-  splitList,
+  listedNames,
 } from "./ids.ts";
 import { byText, sortedUnique } from "./sorting.ts";
 import type { AclEntry, AclSubject, Group, Pool, Role, Token, User } from "./types.ts";
@@ -186,7 +186,7 @@ function readGroup(draft: Draft, [groupid = "", members, comment]: readonly stri
   }
   const said = decodeText(comment) ?? draft.groups.get(groupid)?.comment;
   draft.groups.set(groupid, { groupid, ...text("comment", said) });
-  for (const userid of splitList(members)) {
+  for (const userid of listedNames(members)) {
     if (!isUser(draft, userid)) {
       draft.warnings.push(`ignore invalid group member '${userid}'`);
       continue;
@@ -202,7 +202,7 @@ function readRole(draft: Draft, [roleid = "", privileges]: readonly string[]): v
   }
   const set = draft.roles.get(roleid) ?? new Set<string>();
   draft.roles.set(roleid, set);
-  for (const privilege of splitList(privileges)) {
+  for (const privilege of listedNames(privileges)) {
     if (isPrivilege(privilege)) set.add(privilege);
     else draft.warnings.push(`ignore invalid privilege '${privilege}'`);
   }
@@ -217,7 +217,7 @@ function readPool(draft: Draft, [poolid = "", comment, vms, storage]: readonly s
   draft.pools.set(poolid, pool);
   const said = decodeText(comment);
   if (said !== undefined && said !== "") pool.comment = said;
-  for (const item of splitList(vms)) {
+  for (const item of listedNames(vms)) {
     const vmid = /^\d{1,15}$/.test(item) ? Number(item) : undefined;
     if (vmid === undefined) draft.warnings.push(`ignore invalid vmid '${item}' in pool '${poolid}'`);
     else if (draft.poolOfVm.has(vmid))
@@ -227,7 +227,7 @@ function readPool(draft: Draft, [poolid = "", comment, vms, storage]: readonly s
       draft.poolOfVm.set(vmid, poolid);
     }
   }
-  for (const item of splitList(storage)) {
+  for (const item of listedNames(storage)) {
     if (isStorageName(item)) pool.storage.add(item);
     else draft.warnings.push(`ignore invalid storage '${item}' in pool '${poolid}'`);
   }
@@ -239,12 +239,12 @@ function readAcl(draft: Draft, [propagate, pathText, members, roles]: readonly s
     draft.warnings.push(`ignore invalid path in acl '${pathText ?? ""}'`);
     return;
   }
-  for (const roleid of splitList(roles)) {
+  for (const roleid of listedNames(roles)) {
     if (!draft.roles.has(roleid) && !BUILTIN_ROLES.has(roleid)) {
       draft.warnings.push(`ignore invalid acl role '${roleid}'`);
       continue;
     }
-    for (const member of splitList(members)) {
+    for (const member of listedNames(members)) {
       const subject = aclSubject(draft, member);
       if (subject === undefined) {
         draft.warnings.push(`ignore invalid user/group '${member}' in acl`);

@@ -1,16 +1,10 @@
 // Figures as a backup's log shows them.
-
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
+import { inByteUnits } from "@gpve/contracts/byte-units.ts";
 
 /** "3.9 GiB" */
 export function bytesText(bytes: number, digits = 2): string {
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < UNITS.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${value.toFixed(digits)} ${UNITS[unit] ?? "B"}`;
+  const [amount, unit] = inByteUnits(bytes);
+  return `${amount.toFixed(digits)} ${unit}`;
 }
 
 /** "3.9 GiB/s"; what stands still has no digits. */

@@ -1,5 +1,6 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
+import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
 import type { RequestContext } from "./context.ts";
 
 export type Json =
@@ -50,8 +51,6 @@ export class PveReply {
     });
   }
 }
-
-export type PveRouteKey = keyof PveParams;
 
 /** One PVE method. Parameters are validated and typed when it runs; booleans are true/false here and 0/1 outside. */
 export type PveHandler<K extends PveRouteKey> = (params: PveParams[K], ctx: RequestContext) => unknown;

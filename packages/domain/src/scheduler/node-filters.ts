@@ -5,7 +5,7 @@ import { selects } from "./label-buckets.ts";
 import { labelOf } from "./topology.ts";
 import { HOSTNAME_LABEL, type SchedulerNode, type Toleration } from "./model.ts";
 import { nodeAt, type Filter, type PreparedFilter, type Question } from "./plugin.ts";
-import { bytesText, listText } from "./words.ts";
+import { roomText, listText } from "./words.ts";
 
 export const nodeFilters: readonly Filter[] = [
   {
@@ -117,7 +117,7 @@ export const nodeFilters: readonly Filter[] = [
       return byReason(question, ({ numa }) =>
         numa.length === 0 || numa.some((cell) => cell.cpus >= cpu && cell.memory >= memory)
           ? undefined
-          : `none of its NUMA cells has ${cpu} CPUs and ${bytesText(memory)}, which one of ${cells} cells of the guest needs`,
+          : `none of its NUMA cells has ${cpu} CPUs and ${roomText(memory)}, which one of ${cells} cells of the guest needs`,
       );
     },
   },

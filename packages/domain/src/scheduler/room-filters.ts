@@ -2,7 +2,7 @@
 import type { Filter } from "./plugin.ts";
 import { nodeAt } from "./plugin.ts";
 import type { ClusterState } from "./cluster-state.ts";
-import { bytesText, round } from "./words.ts";
+import { roomText, round } from "./words.ts";
 
 /** Sums of fractions are not exact. */
 const SLACK = 1e-9;
@@ -32,7 +32,7 @@ export const roomFilters: readonly Filter[] = [
           const freeMemory = Math.max(0, (bytes[at] ?? 0) - (memoryUsed[at] ?? 0));
           const texts = [
             ...(lacksCpu(at) ? [`${round(freeCpu)} of ${cpu} CPUs are free`] : []),
-            ...(lacksMemory(at) ? [`${bytesText(freeMemory)} of ${bytesText(memory)} memory are free`] : []),
+            ...(lacksMemory(at) ? [`${roomText(freeMemory)} of ${roomText(memory)} memory are free`] : []),
           ];
           return `${texts.join(", ")}: stop or move guests, or allow more overcommit`;
         },
@@ -78,7 +78,7 @@ export const roomFilters: readonly Filter[] = [
         },
         why: (at) => {
           const found = short(at);
-          return `storage ${found?.name ?? ""} has ${bytesText(found?.room[at] ?? 0)} left, of ${bytesText(found?.bytes ?? 0)}`;
+          return `storage ${found?.name ?? ""} has ${roomText(found?.room[at] ?? 0)} left, of ${roomText(found?.bytes ?? 0)}`;
         },
       };
     },

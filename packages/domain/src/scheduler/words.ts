@@ -1,10 +1,9 @@
 // Figures as people read them.
+import { inByteUnits } from "@gpve/contracts/byte-units.ts";
 
-export function bytesText(bytes: number): string {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let [value, unit] = [bytes, 0];
-  while (value >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
-  return `${round(value)} ${units[unit] ?? ""}`;
+export function roomText(bytes: number): string {
+  const [amount, unit] = inByteUnits(bytes);
+  return `${round(amount)} ${unit}`;
 }
 
 export function round(value: number): number {

@@ -17,7 +17,7 @@ export function checkMountOptions(type: string, options: Readonly<Record<string,
     const path = optionText(options[name]);
     if (path === undefined) continue;
     // A comma would begin another option in the tables that tools read; ".." would leave what was given.
-    if (splitPath(path).includes("..") || /[\s,\\]/.test(path))
+    if (folderNames(path).includes("..") || /[\s,\\]/.test(path))
       throw storageRefused(`'${name}' is no plain path: ${path}`);
   }
   const share = optionText(options["share"]);
@@ -31,7 +31,7 @@ export function splitOptions(value: string | undefined): string[] {
   return (value ?? "").split(/[\s,]+/).filter((part) => part !== "");
 }
 
-export function splitPath(path: string): string[] {
+export function folderNames(path: string): string[] {
   return path.split("/").filter((part) => part !== "" && part !== ".");
 }
 

@@ -2,7 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { storagePath, type StorageDefinition } from "./definition.ts";
 import { storageRefused } from "./failures.ts";
-import { optionText as text, splitOptions, splitPath } from "./mount-options.ts";
+import { optionText as text, splitOptions, folderNames } from "./mount-options.ts";
 
 export interface NetworkMount {
   readonly storage: string;
@@ -39,7 +39,7 @@ export function networkMountOf(definition: StorageDefinition): NetworkMount {
   const version = text(options["smbversion"]);
   const username = text(options["username"]);
   const domain = text(options["domain"]);
-  const subdir = splitPath(text(options["subdir"]) ?? "").map((part) => `/${part}`);
+  const subdir = folderNames(text(options["subdir"]) ?? "").map((part) => `/${part}`);
   return {
     storage,
     fsType: "cifs",
@@ -73,5 +73,5 @@ export function credentialsText(
 }
 
 function plain(path: string): string {
-  return `/${splitPath(path).join("/")}`;
+  return `/${folderNames(path).join("/")}`;
 }

@@ -1,7 +1,7 @@
 // Where a virtual cluster keeps its objects: a database behind the etcd API of ours, an etcd of its own, or one that
 // somebody else runs.
 import { readCidr } from "./cidr.ts";
-import { invalidField } from "./invalid-field.ts";
+import { invalidSpec } from "./invalid-spec.ts";
 import type { Tier } from "./tier.ts";
 
 export const BACKING_STORES = ["sqlite", "etcd", "external"] as const;
@@ -35,10 +35,10 @@ export function readExternalEndpoints(store: BackingStore, control: Fields): rea
   const said = control["externalEtcdEndpoint"];
   if (store !== "external") {
     if (said === undefined || said === "") return undefined;
-    throw invalidField(ENDPOINT, `belongs to backingStore external, and this is ${store}`);
+    throw invalidSpec(ENDPOINT, `belongs to backingStore external, and this is ${store}`);
   }
   if (typeof said !== "string" || said.trim() === "")
-    throw invalidField(ENDPOINT, "must say where the etcd is: https://192.0.2.1:2379, several with commas");
+    throw invalidSpec(ENDPOINT, "must say where the etcd is: https://192.0.2.1:2379, several with commas");
   return said.split(",").map((each) => requireEndpoint(each.trim()));
 }
 
@@ -49,7 +49,7 @@ export function readExternalKeys(spec: Fields): ExternalEtcdKeys {
   const pem = (name: keyof ExternalEtcdKeys, begins: RegExp): string => {
     const value = said[name];
     if (typeof value === "string" && begins.test(value.trim())) return `${value.trim()}\n`;
-    throw invalidField(`${CERTIFICATES}.${name}`, "must be there, as PEM");
+    throw invalidSpec(`${CERTIFICATES}.${name}`, "must be there, as PEM");
   };
   return {
     ca: pem("ca", /^-----BEGIN CERTIFICATE-----/),
@@ -73,12 +73,12 @@ function requireEndpoint(text: string): string {
   const [, address = "", port = ""] = /^https:\/\/([0-9.]+):(\d{1,5})$/.exec(text) ?? [];
   const isGood = readCidr(`${address}/32`) !== undefined && Number(port) > 0 && Number(port) < 65_536;
   if (!isGood)
-    throw invalidField(
+    throw invalidSpec(
       ENDPOINT,
       `'${text}' is no https://ADDRESS:PORT with an IPv4 address, which it must be`,
     );
   if (!isMachineAddress(address))
-    throw invalidField(
+    throw invalidSpec(
       ENDPOINT,
       `'${text}' is not an address that machines reach an etcd by: name one that is`,
     );

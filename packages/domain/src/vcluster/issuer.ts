@@ -3,7 +3,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { isMachineAddress } from "./backing-store.ts";
 import { readCidr } from "./cidr.ts";
-import { invalidField } from "./invalid-field.ts";
+import { invalidSpec } from "./invalid-spec.ts";
 
 export interface OidcIssuer {
   /** As it stands in tokens. */
@@ -26,7 +26,7 @@ const MOST_CA_BYTES = 64 * 1024;
 export function readIssuer(said: unknown): OidcIssuer | undefined {
   if (said === undefined) return undefined;
   if (typeof said !== "object" || said === null || Array.isArray(said))
-    throw invalidField(FIELD, "must say issuerUrl and clientId");
+    throw invalidSpec(FIELD, "must say issuerUrl and clientId");
   const fields = said as Fields;
   return {
     issuerUrl: requireUrl(fields["issuerUrl"]),
@@ -80,7 +80,7 @@ function minorOf(version: string): number {
 
 function requireUrl(value: unknown): string {
   const refuse = (why: string): never => {
-    throw invalidField(`${FIELD}.issuerUrl`, why);
+    throw invalidSpec(`${FIELD}.issuerUrl`, why);
   };
   if (typeof value !== "string" || !URL.canParse(value))
     return refuse("must be the issuer's URL, https://login.example.com, as it stands in tokens");
@@ -96,13 +96,13 @@ function requireUrl(value: unknown): string {
 
 function word(name: string, value: unknown): string {
   if (typeof value === "string" && value !== "" && value.length <= 300) return value;
-  throw invalidField(`${FIELD}.${name}`, "must be there");
+  throw invalidSpec(`${FIELD}.${name}`, "must be there");
 }
 
 function claim(fields: Fields, name: "usernameClaim" | "groupsClaim"): string {
   const value = fields[name];
   if (typeof value === "string" && /^[\w.:/-]{1,100}$/.test(value)) return value;
-  throw invalidField(`${FIELD}.${name}`, "must be the name of a claim, such as sub, email or groups");
+  throw invalidSpec(`${FIELD}.${name}`, "must be the name of a claim, such as sub, email or groups");
 }
 
 function certificates(value: unknown): string | undefined {
@@ -111,6 +111,6 @@ function certificates(value: unknown): string | undefined {
     typeof value === "string" &&
     value.length <= MOST_CA_BYTES &&
     value.trim().startsWith("-----BEGIN CERTIFICATE-----");
-  if (!isPem) throw invalidField(`${FIELD}.ca`, "must be certificates, as PEM");
+  if (!isPem) throw invalidSpec(`${FIELD}.ca`, "must be certificates, as PEM");
   return `${value.trim()}\n`;
 }

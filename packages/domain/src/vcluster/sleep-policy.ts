@@ -1,5 +1,5 @@
 // When a cluster goes to sleep by itself, and how deep.
-import { invalidField } from "./invalid-field.ts";
+import { invalidSpec } from "./invalid-spec.ts";
 import type { Tier } from "./tier.ts";
 import { parseCalendarEvent } from "../calendar/calendar-event.ts";
 import { given } from "@gpve/contracts/given.ts";
@@ -39,7 +39,7 @@ export function sleepPolicyOf(tier: Tier): SleepPolicy {
 export function readSleepPolicy(value: unknown, tier: Tier): SleepPolicy {
   const usual = sleepPolicyOf(tier);
   if (value === undefined || value === null) return usual;
-  if (typeof value !== "object") throw invalidField("sleep", "must be an object");
+  if (typeof value !== "object") throw invalidSpec("sleep", "must be an object");
   const { mode, afterIdleSeconds, sleepAt, wakeAt, fromStart } = value as Readonly<
     Record<"mode" | "afterIdleSeconds" | "sleepAt" | "wakeAt" | "fromStart", unknown>
   >;
@@ -48,7 +48,7 @@ export function readSleepPolicy(value: unknown, tier: Tier): SleepPolicy {
     mode === undefined
       ? usual.mode
       : known.find((word) => typeof mode === "string" && word === mode.toLowerCase());
-  if (wanted === undefined) throw invalidField("sleep.mode", `must be one of ${known.join(", ")}`);
+  if (wanted === undefined) throw invalidSpec("sleep.mode", `must be one of ${known.join(", ")}`);
   const seconds = afterIdleSeconds ?? usual.afterIdleSeconds;
   if (
     typeof seconds !== "number" ||
@@ -56,18 +56,18 @@ export function readSleepPolicy(value: unknown, tier: Tier): SleepPolicy {
     seconds < SHORTEST_SECONDS ||
     seconds > LONGEST_SECONDS
   )
-    throw invalidField(
+    throw invalidSpec(
       "sleep.afterIdleSeconds",
       `must be a whole number from ${SHORTEST_SECONDS} to ${LONGEST_SECONDS}`,
     );
   const times = given({ sleepAt: calendar("sleepAt", sleepAt), wakeAt: calendar("wakeAt", wakeAt) });
   if (wanted === "none" && times.sleepAt !== undefined)
-    throw invalidField(
+    throw invalidSpec(
       "sleep.sleepAt",
       "says when it sleeps, and sleep.mode that it does not: say cold or warm",
     );
   if (fromStart !== undefined && typeof fromStart !== "boolean")
-    throw invalidField("sleep.fromStart", "must be true or false");
+    throw invalidSpec("sleep.fromStart", "must be true or false");
   return {
     mode: wanted,
     afterIdleSeconds: seconds,
@@ -81,5 +81,5 @@ function calendar(field: "sleepAt" | "wakeAt", value: unknown): string | undefin
   const read = typeof value === "string" && value.length <= 100 ? parseCalendarEvent(value) : undefined;
   if (typeof value === "string" && read?.ok === true) return value;
   const why = read?.ok === false ? `: ${read.error}` : "";
-  throw invalidField(`sleep.${field}`, `must be a calendar event such as 'mon..fri 20:00'${why}`);
+  throw invalidSpec(`sleep.${field}`, `must be a calendar event such as 'mon..fri 20:00'${why}`);
 }

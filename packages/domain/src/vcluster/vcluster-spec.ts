@@ -2,7 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { formatQuantity } from "../vm/spec/quantity.ts";
 import { type BackingStore, BACKING_STORES, readExternalEndpoints, TIER_STORES } from "./backing-store.ts";
-import { invalidField } from "./invalid-field.ts";
+import { invalidSpec } from "./invalid-spec.ts";
 import { type OidcIssuer, readIssuer } from "./issuer.ts";
 import { cidrsOverlap, readCidr } from "./cidr.ts";
 import {
@@ -140,33 +140,33 @@ function requireOffered(spec: VirtualClusterSpec): void {
   const workers = totalWorkers(spec);
   // Nodes would not agree on whose worker has which place.
   if ((spread === true || replicas > 1) && pools !== undefined)
-    throw invalidField(
+    throw invalidSpec(
       "workerNodes.pools",
       "pools of a cluster that is spread over nodes are not offered by this release: leave out scheduling.spread, ask for 1 replica, or leave out the pools",
     );
   // Whoever runs the store can write pods past the guard, and a pod that may be anything is root of the node.
   if (spec.backingStore === "external" && workers > 0)
-    throw invalidField(
+    throw invalidSpec(
       "workerNodes.count",
       "workers are not offered with backingStore external: nobody judges what is written into that store; ask for 0, or for another store",
     );
   if (replicas !== 1) requireReplicas(spec);
   if (isolationLevel === "L2")
-    throw invalidField(
+    throw invalidSpec(
       "isolationLevel",
       "L2 needs Kata Containers (containerd-shim-kata-v2 and its RuntimeClass), which workers do not have; L1 (runc) is offered",
     );
   if (isolationLevel === "L3") requireMachines(spec);
   if (workers > MOST_VNODES)
-    throw invalidField("workerNodes.count", `a node has room for ${MOST_VNODES} workers of a cluster`);
+    throw invalidSpec("workerNodes.count", `a node has room for ${MOST_VNODES} workers of a cluster`);
   if (workers > 0 && podNetwork(podCidr, workers - 1) === undefined)
-    throw invalidField("workerNodes.count", `${podCidr} has no room for the pods of ${workers} workers`);
+    throw invalidSpec("workerNodes.count", `${podCidr} has no room for the pods of ${workers} workers`);
 }
 
 /** What one that is there may be and a new one may not. */
 export function requireNewCluster(spec: VirtualClusterSpec): void {
   if (spec.sleep?.fromStart === true && (totalWorkers(spec) > 0 || spec.replicas !== 1))
-    throw invalidField(
+    throw invalidSpec(
       "sleep.fromStart",
       "workers and replicas come to an API that answers: leave it out, or make the cluster without them and scale it later",
     );
@@ -175,12 +175,12 @@ export function requireNewCluster(spec: VirtualClusterSpec): void {
 /** Workers that are machines do not do yet all that others do. */
 function requireMachines({ spread, volumeBytes = 0, workerSize, pools = [] }: VirtualClusterSpec): void {
   if (spread === true)
-    throw invalidField(
+    throw invalidSpec(
       "scheduling.spread",
       "workers of level L3 on several nodes are not offered by this release: leave it out, or ask for L1",
     );
   if (volumeBytes > 0)
-    throw invalidField(
+    throw invalidSpec(
       "quota.storage",
       "level L3 has no persistent volumes in this release: a machine does not see folders of its node; leave it out, or ask for L1",
     );
@@ -189,7 +189,7 @@ function requireMachines({ spread, volumeBytes = 0, workerSize, pools = [] }: Vi
   );
   for (const { field, size } of groups)
     if (size.memoryBytes < LEAST_MACHINE_BYTES)
-      throw invalidField(
+      throw invalidSpec(
         `${field}.memory`,
         `a worker of level L3 is a machine with a kernel of its own: at least ${formatQuantity(LEAST_MACHINE_BYTES)}`,
       );
@@ -199,18 +199,18 @@ function requireMachines({ spread, volumeBytes = 0, workerSize, pools = [] }: Vi
 function requireReplicas(spec: VirtualClusterSpec): void {
   const { replicas, backingStore } = spec;
   if (replicas !== OFFERED_REPLICAS)
-    throw invalidField(
+    throw invalidSpec(
       "controlPlane.replicas",
       `a control plane has 1 replica or ${OFFERED_REPLICAS}, which survive the loss of one; ${replicas} are not offered`,
     );
   if (backingStore !== "etcd")
-    throw invalidField(
+    throw invalidSpec(
       "controlPlane.backingStore",
       `${replicas} replicas have their objects in an etcd of their own, one member each: say etcd, or ask for 1 replica`,
     );
   const { mode } = spec.sleep ?? sleepPolicyOf(spec.tier);
   if (mode !== "none")
-    throw invalidField(
+    throw invalidSpec(
       "sleep.mode",
       `a cluster of ${replicas} replicas does not sleep: say none, or ask for 1`,
     );
@@ -218,32 +218,32 @@ function requireReplicas(spec: VirtualClusterSpec): void {
 
 function requireNetworks({ podCidr, serviceCidr, dnsDomain }: VirtualClusterSpec): void {
   const [pods, services] = [readCidr(podCidr), readCidr(serviceCidr)];
-  if (pods === undefined) throw invalidField("networking.podCIDR", `'${podCidr}' is no IPv4 network`);
+  if (pods === undefined) throw invalidSpec("networking.podCIDR", `'${podCidr}' is no IPv4 network`);
   if (services === undefined)
-    throw invalidField("networking.serviceCIDR", `'${serviceCidr}' is no IPv4 network`);
-  if (pods.prefix > 22) throw invalidField("networking.podCIDR", "has room for less than four workers");
+    throw invalidSpec("networking.serviceCIDR", `'${serviceCidr}' is no IPv4 network`);
+  if (pods.prefix > 22) throw invalidSpec("networking.podCIDR", "has room for less than four workers");
   if (services.prefix < 12 || services.prefix > 24)
-    throw invalidField("networking.serviceCIDR", "must be between a /12 and a /24");
+    throw invalidSpec("networking.serviceCIDR", "must be between a /12 and a /24");
   if (cidrsOverlap(pods, services))
-    throw invalidField("networking.serviceCIDR", `overlaps the pods' ${podCidr}`);
+    throw invalidSpec("networking.serviceCIDR", `overlaps the pods' ${podCidr}`);
   if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/.test(dnsDomain))
-    throw invalidField("networking.dnsDomain", `'${dnsDomain}' is no domain`);
+    throw invalidSpec("networking.dnsDomain", `'${dnsDomain}' is no domain`);
 }
 
 function requireWorkerMode(mode: unknown): void {
   if (mode === undefined || mode === "private" || mode === "kubelet-in-netns") return;
   if (typeof mode === "string" && /^virtual-?kubelet$/i.test(mode))
-    throw invalidField(
+    throw invalidSpec(
       "workerNodes.mode",
       "virtual-kubelet workers are not offered: pods of such a worker behave unlike Kubernetes' own (docs/adr/0011-virtual-clusters.md); use private",
     );
-  throw invalidField("workerNodes.mode", "must be private");
+  throw invalidSpec("workerNodes.mode", "must be private");
 }
 
 function versionText(value: unknown): string {
   const version = (text(value) ?? "").replace(/^v/, "");
   if (version === "" || /^\d+\.\d+(\.\d+)?([+-][0-9A-Za-z.+-]+)?$/.test(version)) return version;
-  throw invalidField("kubernetesVersion", `'${version}' is no version such as 1.36 or 1.36.4`);
+  throw invalidSpec("kubernetesVersion", `'${version}' is no version such as 1.36 or 1.36.4`);
 }
 
 /** Any letter case, as the words are written in many places. */
@@ -252,7 +252,7 @@ function oneOf<T extends string>(field: string, value: unknown, words: readonly 
   const wanted = typeof value === "string" ? value.toLowerCase() : undefined;
   const found = words.find((word) => word.toLowerCase() === wanted);
   if (found !== undefined) return found;
-  throw invalidField(field, `must be one of ${words.join(", ")}`);
+  throw invalidSpec(field, `must be one of ${words.join(", ")}`);
 }
 
 /** "L2", "l2", "L2_Kata". */
@@ -263,24 +263,24 @@ function levelText(value: unknown): unknown {
 function count(field: string, value: unknown, otherwise: number): number {
   if (value === undefined) return otherwise;
   if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= 1000) return value;
-  throw invalidField(field, "must be a whole number from 0 to 1000");
+  throw invalidSpec(field, "must be a whole number from 0 to 1000");
 }
 
 function sizeOf(field: string, resources: Fields): VnodeSize {
   const cpus = resources["cpu"] === undefined ? DEFAULT_VNODE_SIZE.cpus : readCpus(resources["cpu"]);
   if (cpus === undefined || cpus < LEAST_VNODE_SIZE.cpus)
-    throw invalidField(`${field}.cpu`, "must be CPUs, such as 2 or 500m, and at least 250m");
+    throw invalidSpec(`${field}.cpu`, "must be CPUs, such as 2 or 500m, and at least 250m");
   const memory = resources["memory"];
   const memoryBytes = memory === undefined ? DEFAULT_VNODE_SIZE.memoryBytes : readBytes(memory);
   if (memoryBytes === undefined || memoryBytes < LEAST_VNODE_SIZE.memoryBytes)
-    throw invalidField(`${field}.memory`, "must be bytes, such as 2Gi, and at least 256Mi");
+    throw invalidSpec(`${field}.memory`, "must be bytes, such as 2Gi, and at least 256Mi");
   return { cpus, memoryBytes };
 }
 
 function readVolumeBytes(value: unknown): Pick<VirtualClusterSpec, "volumeBytes"> {
   if (value === undefined) return {};
   const volumeBytes = readBytes(value);
-  if (volumeBytes === undefined) throw invalidField("quota.storage", "must be bytes, such as 20Gi");
+  if (volumeBytes === undefined) throw invalidSpec("quota.storage", "must be bytes, such as 20Gi");
   return { volumeBytes };
 }
 
@@ -288,7 +288,7 @@ function readSelector(value: unknown): Pick<VirtualClusterSpec, "nodeSelector"> 
   const entries = Object.entries(fieldsOf({ value: value ?? {} }, "value"));
   if (entries.length === 0) return {};
   if (entries.some(([, wanted]) => typeof wanted !== "string"))
-    throw invalidField("workerNodes.nodeSelector", "must be labels of nodes and their values");
+    throw invalidSpec("workerNodes.nodeSelector", "must be labels of nodes and their values");
   return { nodeSelector: Object.fromEntries(entries) as Record<string, string> };
 }
 

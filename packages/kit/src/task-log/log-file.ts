@@ -1,6 +1,7 @@
 import { mkdir, open, readFile } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
+import { isMissingFile } from "../missing-file.ts";
 
 export function indexPath(path: string): string {
   return `${path}.idx`;
@@ -10,7 +11,7 @@ export async function readIndex(path: string): Promise<Buffer> {
   try {
     return await readFile(indexPath(path));
   } catch (error) {
-    if (isMissing(error)) return Buffer.alloc(0);
+    if (isMissingFile(error)) return Buffer.alloc(0);
     throw error;
   }
 }
@@ -18,8 +19,4 @@ export async function readIndex(path: string): Promise<Buffer> {
 export async function openForAppend(path: string): Promise<FileHandle> {
   await mkdir(dirname(path), { recursive: true, mode: 0o750 });
   return open(path, "a+", 0o640);
-}
-
-export function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
 }

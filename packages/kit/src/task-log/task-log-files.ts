@@ -6,9 +6,10 @@ import { open, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { isMissingFile } from "../missing-file.ts";
 import type { OperationLogger, TaskLog, TaskLogSink } from "../operation/ports.ts";
 import { LineIndex } from "./line-index.ts";
-import { indexPath, isMissing, readIndex } from "./log-file.ts";
+import { indexPath, readIndex } from "./log-file.ts";
 import { TaskLogWriter } from "./task-log-writer.ts";
 
 export interface TaskLogPage {
@@ -103,7 +104,7 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
   try {
     return await open(path, "r");
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isMissingFile(error)) return undefined;
     throw error;
   }
 }

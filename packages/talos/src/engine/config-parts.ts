@@ -1,7 +1,7 @@
 // A configuration taken apart: versions of Kubernetes are changed in an order of their own, so they are told apart from
 // the rest; and two configurations compared, without showing what is secret.
 import { createHash } from "node:crypto";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import { parseConfig } from "../config/config-text.ts";
 import type { ConfigDocument, Value } from "../config/document.ts";
 import type { SeenChange, SeenConfig } from "./world.ts";

@@ -11,7 +11,7 @@ import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { OwnHandlers } from "../agent.ts";
 import { clusterWork, ownCluster } from "./asked-cluster.ts";
 import type { ArchivePlaces } from "./backup/archive-places.ts";
-import { BACKUP_CLUSTER, type BackupArgs } from "./backup/backup-operation.ts";
+import { BACKUP_CLUSTER, type ClusterBackupArgs } from "./backup/backup-operation.ts";
 import { RESTORE_OVER_CLUSTER, type RestoreOverArgs } from "./backup/restore-over-operation.ts";
 import { type NewClusterArgs, RESTORE_CLUSTER } from "./cluster-operations.ts";
 import { type ClusterRouteDeps, kubernetesVersion, requireGuard } from "./cluster-routes.ts";
@@ -31,7 +31,7 @@ export interface SaveRouteDeps extends Pick<
   readonly saves: Pick<ClusterSaves, "manifest">;
 }
 
-type WorkArgs = BackupArgs | NewClusterArgs | RestoreOverArgs | UpgradeArgs;
+type WorkArgs = ClusterBackupArgs | NewClusterArgs | RestoreOverArgs | UpgradeArgs;
 
 export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
   const { host, engine, places, saves } = deps;

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { kill as sendSignal } from "node:process";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 import type { CgroupHierarchies } from "./hierarchies.ts";
 
 /** A group's folders, one for each hierarchy that it is in; made where they are missing. */
@@ -43,7 +44,7 @@ export function removeFolder(folder: string): boolean {
     rmdirSync(folder);
     return true;
   } catch (err) {
-    return (err as NodeJS.ErrnoException).code === "ENOENT";
+    return isMissingFile(err);
   }
 }
 

@@ -115,7 +115,7 @@ export class VolumeManagers {
       };
       return report.report?.flatMap((part) => Object.values(part).flat()) ?? [];
     } catch (err) {
-      if (!isMissing(err)) throw err;
+      if (!isNotInstalled(err)) throw err;
       ignore(err, "a host without LVM has no volume groups");
       return [];
     }
@@ -125,14 +125,14 @@ export class VolumeManagers {
     try {
       return (await this.#exec("zpool", args, { timeoutMs: TOOL_MS })).stdout;
     } catch (err) {
-      if (!isMissing(err)) throw err;
+      if (!isNotInstalled(err)) throw err;
       if (otherwise !== undefined) return otherwise;
       throw new AppError("internal.error", "zfsutils-linux not installed", { cause: err });
     }
   }
 }
 
-function isMissing(err: unknown): boolean {
+function isNotInstalled(err: unknown): boolean {
   return isAppError(err) && err.code === "feature.unsupported";
 }
 

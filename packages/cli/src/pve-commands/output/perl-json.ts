@@ -1,5 +1,5 @@
 // JSON as PVE's commands print it: keys in order, and "pretty" with three spaces and a space before the colon.
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 
 export function compactJson(data: unknown): string {
   return data === undefined ? "null" : canonicalJson(data);

@@ -1,19 +1,11 @@
 // One value in a table of PVE's commands.
 import { stringify } from "yaml";
 import type { PveSchema } from "@gpve/contracts/pve/schema.ts";
+import { bytesText, durationText } from "@gpve/domain/backup/backup-texts.ts";
 import { compactJson } from "./perl-json.ts";
 
 /** The schema with PVE's hint of how a value is shown. */
 export type ShownSchema = PveSchema & { readonly renderer?: string };
-
-const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-const DURATION_UNITS = [
-  ["w", 604_800],
-  ["d", 86_400],
-  ["h", 3600],
-  ["m", 60],
-  ["s", 1],
-] as const;
 
 export function valueText(value: unknown, schema: ShownSchema = {}, humanReadable = true): string {
   if (value === undefined || value === null) return "";
@@ -26,29 +18,13 @@ export function valueText(value: unknown, schema: ShownSchema = {}, humanReadabl
 }
 
 const renderers: Readonly<Record<string, (value: unknown) => string>> = {
-  bytes: (value) => bytes(Number(value)),
-  duration: (value) => duration(Number(value)),
+  bytes: (value) => bytesText(Number(value)),
+  duration: (value) => (Number(value) >= 1 ? durationText(Number(value) * 1000) : ""),
   fraction_as_percentage: (value) => `${(Number(value) * 100).toFixed(2)}%`,
   timestamp: (value) => timestamp(Number(value)),
   timestamp_gmt: (value) => timestamp(Number(value), true),
   yaml: (value) => stringify(value).trimEnd(),
 };
-
-function bytes(value: number): string {
-  const unit = value > 1023 ? Math.min(Math.floor(Math.log(value) / Math.log(1024)), 5) : 0;
-  return `${(value / 1024 ** unit).toFixed(2)} ${BYTE_UNITS[unit] ?? ""}`;
-}
-
-function duration(seconds: number): string {
-  let rest = Math.floor(seconds);
-  const parts: string[] = [];
-  for (const [unit, length] of DURATION_UNITS) {
-    const count = Math.floor(rest / length);
-    if (count > 0) parts.push(`${count}${unit}`);
-    rest -= count * length;
-  }
-  return parts.join(" ");
-}
 
 /** "2026-01-02 03:04:05" of unix seconds. */
 export function timestamp(seconds: number, isUtc = false): string {

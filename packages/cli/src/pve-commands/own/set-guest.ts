@@ -1,5 +1,5 @@
 // `qm set`: what PVE says of it, and disks that are made as a task whose log is shown.
-import type { PveRouteKey } from "@gpve/client/pve-encoding.ts";
+import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import type { OptionValues } from "../command-entry.ts";
 

@@ -1,7 +1,7 @@
 // Workers in groups: those of the cluster itself, and pools of others with sizes, labels and taints of their own.
 import { formatQuantity } from "../../vm/spec/quantity.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { invalidField } from "../invalid-field.ts";
+import { invalidSpec } from "../invalid-spec.ts";
 import { type KeptVnode, type VnodeSize, type VnodeTaint, vnodeName } from "./vnode.ts";
 
 export interface WorkerPool {
@@ -38,13 +38,13 @@ export interface ReadPoolWith {
 /** undefined = there are none. */
 export function readPools(value: unknown, { count, size }: ReadPoolWith): Pick<Grouped, "pools"> {
   if (value === undefined) return {};
-  if (!Array.isArray(value)) throw invalidField("workerNodes.pools", "must be a list of pools");
+  if (!Array.isArray(value)) throw invalidSpec("workerNodes.pools", "must be a list of pools");
   const pools = (value as readonly unknown[]).map((each, at): WorkerPool => {
     const field = (name: string): string => `workerNodes.pools[${at}].${name}`;
     const pool = fieldsOf(each);
     const name = textOf(pool["name"], "");
     if (!/^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$/.test(name) || name === "worker")
-      throw invalidField(
+      throw invalidSpec(
         field("name"),
         `'${name}' is no name of a pool: small letters, digits and -, and not 'worker'`,
       );
@@ -57,11 +57,11 @@ export function readPools(value: unknown, { count, size }: ReadPoolWith): Pick<G
     };
   });
   const twice = pools.find(({ name }, at) => pools.findIndex((each) => each.name === name) !== at);
-  if (twice !== undefined) throw invalidField("workerNodes.pools", `has '${twice.name}' twice`);
+  if (twice !== undefined) throw invalidSpec("workerNodes.pools", `has '${twice.name}' twice`);
   // `a` with its worker 1-1 and `a-1` with its worker 1 would be the same node.
   const clash = pools.find(({ name }) => pools.some((each) => name.startsWith(`${each.name}-`)));
   if (clash !== undefined)
-    throw invalidField(
+    throw invalidSpec(
       "workerNodes.pools",
       `the name '${clash.name}' begins as that of another pool and its workers`,
     );
@@ -150,14 +150,14 @@ function found({ pools = [] }: Pick<Grouped, "pools">, pool: string): WorkerPool
   const wanted = pools.find(({ name }) => name === pool);
   if (wanted !== undefined) return wanted;
   const known = pools.map(({ name }) => name).join(", ") || "none";
-  throw invalidField("workerNodes.pools", `there is no pool '${pool}'; there is: ${known}`);
+  throw invalidSpec("workerNodes.pools", `there is no pool '${pool}'; there is: ${known}`);
 }
 
 function readLabels(field: string, value: unknown): Readonly<Record<string, string>> {
   const entries = Object.entries(fieldsOf(value)).map(([key, text]) => [key, String(text)] as const);
   for (const [key, text] of entries) {
-    if (!KEY.test(key) || !VALUE.test(text)) throw invalidField(field, `'${key}: ${text}' is no label`);
-    if (OURS.test(key) && !ROLE.test(key)) throw invalidField(field, `'${key}' is said by the worker itself`);
+    if (!KEY.test(key) || !VALUE.test(text)) throw invalidSpec(field, `'${key}: ${text}' is no label`);
+    if (OURS.test(key) && !ROLE.test(key)) throw invalidSpec(field, `'${key}' is said by the worker itself`);
   }
   return Object.fromEntries(entries);
 }
@@ -167,8 +167,8 @@ function readTaints(field: string, value: unknown): readonly VnodeTaint[] {
     const taint = fieldsOf(each);
     const [key, effect] = [textOf(taint["key"], ""), textOf(taint["effect"], "NoSchedule")];
     const text = taint["value"] === undefined ? undefined : textOf(taint["value"], "/");
-    if (!KEY.test(key) || !VALUE.test(text ?? "")) throw invalidField(field, `'${key}' is no key of a taint`);
-    if (!EFFECTS.includes(effect)) throw invalidField(field, `effect must be one of ${EFFECTS.join(", ")}`);
+    if (!KEY.test(key) || !VALUE.test(text ?? "")) throw invalidSpec(field, `'${key}' is no key of a taint`);
+    if (!EFFECTS.includes(effect)) throw invalidSpec(field, `effect must be one of ${EFFECTS.join(", ")}`);
     return { key, effect, ...given({ value: text }) };
   });
 }

@@ -1,7 +1,7 @@
 import { missing, parameterError } from "@gpve/domain/request/failures.ts";
 import { isValidAclPath, normalizeAclPath } from "@gpve/domain/access/acl-path.ts";
 import { BUILTIN_ROLES, NO_ACCESS } from "@gpve/domain/access/builtin-roles.ts";
-import { requireUserid, splitList } from "@gpve/domain/access/ids.ts";
+import { requireUserid, listedNames } from "@gpve/domain/access/ids.ts";
 import { aclNodes } from "@gpve/domain/access/model.ts";
 import { mayAuditPermissions } from "@gpve/domain/access/permission-check.ts";
 import type { AclEntry, AclSubject, Role } from "@gpve/domain/access/types.ts";
@@ -59,7 +59,7 @@ export class AccessControlList {
     }
     await prefixed("ACL update failed", () =>
       this.#records.transact((tx) => {
-        for (const roleid of splitList(input.roles)) {
+        for (const roleid of listedNames(input.roles)) {
           const role = BUILTIN_ROLES.get(roleid) ?? tx.get(rolesDef, roleid)?.value;
           if (role === undefined) throw missing(`role '${roleid}' does not exist`);
           requireGrantable(role, path, input, ctx.access);
@@ -109,17 +109,17 @@ export function requireGrantable(
 
 function subjectsOf(tx: Tx, input: AclChange): { type: AclSubject; ugid: string }[] {
   const subjects: { type: AclSubject; ugid: string }[] = [];
-  for (const ugid of splitList(input.groups)) {
+  for (const ugid of listedNames(input.groups)) {
     if (tx.get(groupsDef, ugid) === undefined) throw missing(`group '${ugid}' does not exist`);
     subjects.push({ type: "group", ugid });
   }
-  for (const ugid of splitList(input.users)) {
+  for (const ugid of listedNames(input.users)) {
     requireUserid(ugid);
     if (ugid !== ROOT_USER && tx.get(usersDef, ugid) === undefined)
       throw missing(`user '${ugid}' does not exist`);
     subjects.push({ type: "user", ugid });
   }
-  for (const ugid of splitList(input.tokens)) {
+  for (const ugid of listedNames(input.tokens)) {
     if (tx.get(tokensDef, ugid) === undefined) {
       const [userid = "", tokenid = ""] = ugid.split("!");
       throw missing(`no such token '${tokenid}' for user '${userid}'`);

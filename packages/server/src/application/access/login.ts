@@ -4,7 +4,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { normalizeAclPath } from "@gpve/domain/access/acl-path.ts";
-import { parseUserid, splitList } from "@gpve/domain/access/ids.ts";
+import { parseUserid, listedNames } from "@gpve/domain/access/ids.ts";
 import type { TicketService } from "@gpve/domain/access/ports.ts";
 import type { Challenge, LoginStep } from "@gpve/domain/access/realm-login.ts";
 import { isActive } from "@gpve/domain/access/privileges.ts";
@@ -152,7 +152,7 @@ export class Login {
 
   #missingPrivileges(authid: string, path: string, privs: string): string | undefined {
     const userid = authid.split("!")[0] ?? authid;
-    const wanted = splitList(privs);
+    const wanted = listedNames(privs);
     if (wanted.length === 0) return "no privileges named";
     try {
       this.#deps.directory.view({ userid, authid }).require(path, wanted);

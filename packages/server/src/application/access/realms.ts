@@ -3,7 +3,7 @@
 import { alreadyThere, conflict, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { splitList } from "@gpve/domain/access/ids.ts";
+import { listedNames } from "@gpve/domain/access/ids.ts";
 import { byText } from "@gpve/domain/access/sorting.ts";
 import type { Realm } from "@gpve/domain/access/types.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
@@ -63,7 +63,7 @@ export class Realms {
         }
         const realm = realms.get(id);
         if (realm === undefined) throw missing(`domain '${id}' does not exist`);
-        const removed = splitList(options.remove);
+        const removed = listedNames(options.remove);
         const given = Object.entries(fields).filter(([, value]) => value !== undefined);
         if (removed.length === 0 && given.length === 0 && !options.others?.length)
           throw refused("no options specified");

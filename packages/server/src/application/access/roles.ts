@@ -1,6 +1,6 @@
 import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { isBuiltinRole, isPrivilege } from "@gpve/domain/access/builtin-roles.ts";
-import { splitList } from "@gpve/domain/access/ids.ts";
+import { listedNames } from "@gpve/domain/access/ids.ts";
 import { sortedUnique } from "@gpve/domain/access/sorting.ts";
 import type { Role } from "@gpve/domain/access/types.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -70,7 +70,7 @@ export class Roles {
 }
 
 function parsePrivileges(text: string | undefined): string[] {
-  const names = splitList(text);
+  const names = listedNames(text);
   const unknown = names.find((name) => !isPrivilege(name));
   if (unknown !== undefined) throw refused(`invalid privilege '${unknown}'`);
   return sortedUnique(names);

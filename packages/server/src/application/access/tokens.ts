@@ -1,6 +1,6 @@
 import { alreadyThere, missing, parameterError } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { joinTokenid, requireUserid, splitList } from "@gpve/domain/access/ids.ts";
+import { joinTokenid, requireUserid, listedNames } from "@gpve/domain/access/ids.ts";
 import { noSuchUser } from "@gpve/domain/access/permission-check.ts";
 import type { Sealer, TokenSecrets } from "@gpve/domain/access/ports.ts";
 import type { Token } from "@gpve/domain/access/types.ts";
@@ -81,7 +81,7 @@ export class Tokens {
   ): Promise<{ token: Token; authid: string; secret?: string }> {
     this.get(userid, tokenid);
     const authid = joinTokenid(userid, tokenid);
-    const removed = splitList(input.remove);
+    const removed = listedNames(input.remove);
     const unknown = removed.find((name) => name !== "comment" && name !== "expire");
     if (unknown !== undefined) throw parameterError({ delete: `unable to delete '${unknown}'` });
     const secret = input.regenerate === true ? this.#deps.secrets.generate() : undefined;

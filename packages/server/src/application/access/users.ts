@@ -1,5 +1,5 @@
 import { alreadyThere, missing } from "@gpve/domain/request/failures.ts";
-import { requireUserid, splitList } from "@gpve/domain/access/ids.ts";
+import { requireUserid, listedNames } from "@gpve/domain/access/ids.ts";
 import { noSuchUser, usersInGroupsWith } from "@gpve/domain/access/permission-check.ts";
 import { sortedUnique } from "@gpve/domain/access/sorting.ts";
 import type { Token, User } from "@gpve/domain/access/types.ts";
@@ -90,7 +90,7 @@ export class Users {
       const taken = (): Error => alreadyThere(`user '${userid}' already exists`);
       if (this.#deps.directory.model().users.has(userid)) throw taken();
       const { passwords, records, directory } = this.#deps;
-      const groups = sortedUnique(splitList(input.groups));
+      const groups = sortedUnique(listedNames(input.groups));
       const tenant = tenantOfNew(directory.model(), ctx.access, { realm, groups });
       const secret =
         input.password === undefined
@@ -122,7 +122,7 @@ export class Users {
       this.#deps.records.transact((tx) => {
         const user = tx.get(usersDef, userid)?.value ?? (userid === ROOT_USER ? DEFAULT_ROOT : undefined);
         if (user === undefined) throw noSuchUser(userid);
-        const named = splitList(input.groups);
+        const named = listedNames(input.groups);
         requireGroups(tx, named);
         const kept = input.groups === undefined || input.append === true ? user.groups : [];
         const changed: User = {

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { CustomCpuModel } from "@gpve/domain/vm/argv/host-facts.ts";
 import { cpuModelCollection, cpuModelName, cpuTypeOf } from "@gpve/domain/vm/host/custom-cpu-model.ts";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 
 export type CpuModelOptions = CustomCpuModel;

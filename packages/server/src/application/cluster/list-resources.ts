@@ -16,7 +16,7 @@ import {
   vclusterRow,
   type PoolUsage,
   type Row,
-  type StorageDefinition,
+  type StorageListing,
 } from "./resource-rows.ts";
 
 export type ResourceType = "vm" | "storage" | "node" | "sdn";
@@ -25,7 +25,7 @@ export interface ListResourcesDeps {
   readonly guests: Collection<GuestRecord>;
   readonly board: NodeBoard;
   readonly pools: () => PoolMembership;
-  readonly storages: () => readonly StorageDefinition[];
+  readonly storages: () => readonly StorageListing[];
   readonly vclusters?: Pick<Collection<VirtualClusterRecord>, "list">;
   /** Absent: nothing is under HA. */
   readonly ha?: {

@@ -85,7 +85,7 @@ function nodeUsage(view: NodeView, mayAudit: boolean): Row | undefined {
   };
 }
 
-export interface StorageDefinition {
+export interface StorageListing {
   readonly storage: string;
   readonly type: string;
   readonly content: string;
@@ -96,7 +96,7 @@ export interface StorageDefinition {
 
 export function storageRow(
   node: string,
-  definition: StorageDefinition,
+  definition: StorageListing,
   runtime: StorageRuntime | undefined,
   nodeOnline: boolean,
 ): Row {

@@ -17,7 +17,7 @@ import {
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { refuseClaimed, type ClaimedPath } from "@gpve/domain/storage/protected-paths.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { prefixed } from "../access/prefixed.ts";
 

@@ -2,7 +2,7 @@
 import { alreadyThere, missing, refused } from "@gpve/domain/request/failures.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import { permissionDenied } from "@gpve/domain/access/access-view.ts";
-import { splitList } from "@gpve/domain/access/ids.ts";
+import { listedNames } from "@gpve/domain/access/ids.ts";
 import { requirePermissionModify } from "@gpve/domain/access/permission-check.ts";
 import { byText, sortedUnique } from "@gpve/domain/access/sorting.ts";
 import type { Pool } from "@gpve/domain/access/types.ts";
@@ -98,7 +98,7 @@ export class Pools {
         const vms = new Set(kept.vms);
         const storage = new Set(kept.storage);
         const moves = new Map<number, string>();
-        for (const text of splitList(change.vms)) {
+        for (const text of listedNames(change.vms)) {
           const vmid = Number(text);
           requirePermissionModify(ctx.access, `/vms/${vmid}`);
           if (change.remove === true) {
@@ -110,7 +110,7 @@ export class Pools {
           }
         }
         if (moves.size > 0) this.#deps.requireRoom?.(tx, moves);
-        for (const id of splitList(change.storage)) {
+        for (const id of listedNames(change.storage)) {
           requirePermissionModify(ctx.access, `/storage/${id}`);
           if (storage.has(id) !== (change.remove === true)) {
             throw refused(

@@ -9,7 +9,7 @@ import {
   type StorageDefinition,
 } from "@gpve/domain/storage/definition.ts";
 import { background } from "@gpve/kit/background.ts";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { StorageDefinitions } from "./storage-definitions.ts";

@@ -4,7 +4,7 @@ import {
   storageDefaults,
   type StorageDefaults,
 } from "@gpve/domain/cluster/storage-defaults.ts";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 

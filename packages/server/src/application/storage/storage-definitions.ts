@@ -21,10 +21,10 @@ import {
   type StorageOptionValue,
 } from "@gpve/domain/storage/definition.ts";
 import { refuseClaimedStorage, storageFolders } from "@gpve/domain/storage/protected-paths.ts";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { prefixed } from "../access/prefixed.ts";
-import type { StorageDefinition as StorageListing } from "../cluster/resource-rows.ts";
+import type { StorageListing } from "../cluster/resource-rows.ts";
 import { removeStorageAccess } from "../pool/pools.ts";
 import type { StorageSecrets, StorageSecretValues } from "./storage-secrets.ts";
 

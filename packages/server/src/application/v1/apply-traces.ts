@@ -2,7 +2,7 @@
 // not revisions: they are known before the write, and so also after a crash between the write and the journal.
 import { createHash } from "node:crypto";
 import type { Fields, V1Object } from "@gpve/contracts/v1/object.ts";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import {
   idOf,
   type KindAdapter,

@@ -3,7 +3,7 @@
 // The watcher pulls. It has a position in the kind's changes and no queue of its own: one that is too slow finds
 // its position gone and is told so. Permission is judged anew whenever who-may-what changed.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { V1Object, WatchEventType } from "@gpve/contracts/v1/object.ts";
+import type { ObjectEventType, V1Object } from "@gpve/contracts/v1/object.ts";
 import type { AccessView, RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -17,7 +17,7 @@ const LIVE_STATUS_MS = 2_000;
 
 export type WatchItem =
   | {
-      readonly type: Exclude<WatchEventType, "ERROR" | "BOOKMARK">;
+      readonly type: ObjectEventType;
       readonly object: V1Object;
       readonly id: string;
     }

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { open, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 import { sha256 } from "./chain.ts";
 
 export const ANCHOR_FILE = "anchor.json";
@@ -12,7 +13,7 @@ export async function readAnchor(dir: string): Promise<string | undefined> {
   try {
     return sha256(await readFile(join(dir, ANCHOR_FILE), "utf8"));
   } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isMissingFile(err)) return undefined;
     throw err;
   }
 }

@@ -1,6 +1,7 @@
 import { createReadStream } from "node:fs";
 import { open, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 
 /** Named by the sequence number of their first entry, so that a missing file shows. */
 export function fileName(firstSeq: number): string {
@@ -13,8 +14,8 @@ export function firstSeqOf(name: string): number {
 
 /** Oldest first. */
 export async function auditFiles(dir: string): Promise<string[]> {
-  const names = await readdir(dir).catch((err: NodeJS.ErrnoException) => {
-    if (err.code === "ENOENT") return [];
+  const names = await readdir(dir).catch((err: unknown) => {
+    if (isMissingFile(err)) return [];
     throw err;
   });
   return names.filter((name) => !Number.isNaN(firstSeqOf(name))).toSorted();

@@ -1,6 +1,6 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { AuditEntry, AuditRecord } from "@gpve/domain/audit/audit-log.ts";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 
 /** A point in the chain: the last entry so far. */
 export interface ChainPoint {

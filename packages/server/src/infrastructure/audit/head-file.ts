@@ -3,7 +3,8 @@
 import { type FileHandle, open, readFile } from "node:fs/promises";
 import { constants } from "node:fs";
 import { join } from "node:path";
-import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 import { type ChainPoint, hmac, sameText } from "./chain.ts";
 
 export interface Head extends ChainPoint {
@@ -24,8 +25,8 @@ export async function readHead(
   dir: string,
   key: Uint8Array,
 ): Promise<{ head: Head; whole: boolean } | undefined> {
-  const bytes = await readFile(join(dir, HEAD_FILE)).catch((err: NodeJS.ErrnoException) => {
-    if (err.code === "ENOENT") return Buffer.alloc(0);
+  const bytes = await readFile(join(dir, HEAD_FILE)).catch((err: unknown) => {
+    if (isMissingFile(err)) return Buffer.alloc(0);
     throw err;
   });
   const copies = [bytes.subarray(0, COPY_BYTES), bytes.subarray(COPY_BYTES)];

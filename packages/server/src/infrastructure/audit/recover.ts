@@ -3,6 +3,7 @@
 // a new file continues from the head, and verification shows the break for ever.
 import { stat, truncate } from "node:fs/promises";
 import { join } from "node:path";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 import { auditFiles, fileName, linesBackwards, linesFrom } from "./audit-files.ts";
 import { type ChainPoint, parseLine, readLine } from "./chain.ts";
 import type { Head } from "./head-file.ts";
@@ -73,7 +74,7 @@ async function sizeOf(path: string): Promise<number | undefined> {
   try {
     return (await stat(path)).size;
   } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isMissingFile(err)) return undefined;
     throw err;
   }
 }

@@ -3,6 +3,7 @@ import { link, mkdir, open, readFile, stat, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 import { MASTER_KEY_BYTES } from "./sealer.ts";
 
 /** Reads the master key, making one on first use. Two processes starting together end up with the same key. */
@@ -28,7 +29,7 @@ async function readKey(file: string): Promise<Uint8Array | undefined> {
     }
     text = await readFile(file, "utf8");
   } catch (err) {
-    if (err instanceof Error && "code" in err && err.code === "ENOENT") return undefined;
+    if (isMissingFile(err)) return undefined;
     throw err;
   }
   const key = Buffer.from(text.trim(), "hex");

@@ -6,7 +6,7 @@ import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { waitForJob } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import { endJob, removeNode } from "../disk/qemu-copy.ts";
 import { presentTop } from "../disk/top-node.ts";
-import type { SendWork } from "./sent-volumes.ts";
+import type { VolumeWork } from "./sent-volumes.ts";
 
 type Disk = Pick<OfferedVolume, "key" | "volid">;
 
@@ -17,9 +17,9 @@ export class DiskMirrors {
   readonly #process: QemuProcess;
   readonly #socket: string;
   readonly #disks: readonly Disk[];
-  readonly #work: SendWork;
+  readonly #work: VolumeWork;
 
-  constructor(process: QemuProcess, socket: string, disks: readonly Disk[], work: SendWork) {
+  constructor(process: QemuProcess, socket: string, disks: readonly Disk[], work: VolumeWork) {
     this.#process = process;
     this.#socket = socket;
     this.#disks = disks;

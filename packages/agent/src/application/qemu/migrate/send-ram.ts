@@ -23,7 +23,7 @@ export interface RamLimits {
   readonly fullBytes?: number | undefined;
 }
 
-export interface SendWork {
+export interface RamWork {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly progress: (fraction: number, text?: string) => void;
@@ -51,7 +51,7 @@ export async function sendRam(
   process: QemuProcess,
   socket: string,
   limits: RamLimits,
-  work: SendWork,
+  work: RamWork,
 ): Promise<SentRam> {
   const { qmp } = process;
   const { signal, atStandstill } = work;
@@ -89,7 +89,7 @@ export async function sendRam(
 async function untilSent(
   process: QemuProcess,
   limits: RamLimits,
-  work: SendWork,
+  work: RamWork,
   still: StandstillAtSyncs | undefined,
 ): Promise<SentRam> {
   const { qmp } = process;
@@ -157,7 +157,7 @@ function eventsOf({ qmp }: QemuProcess, atStop?: () => void) {
   };
 }
 
-function tell(info: MigrationInfo, seconds: number, { log, progress }: SendWork): void {
+function tell(info: MigrationInfo, seconds: number, { log, progress }: RamWork): void {
   const { ram } = info;
   if (ram === undefined) return;
   const mib = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;

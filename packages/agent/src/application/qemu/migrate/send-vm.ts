@@ -24,7 +24,7 @@ import type { GuestStorages } from "../../guest/guest-storages.ts";
 import { DiskMirrors, dropMirrors } from "./disk-mirrors.ts";
 import { withVolumes } from "./received-volumes.ts";
 import { transferAbilities } from "./qemu-transfer.ts";
-import { type RamLimits, sendRam, type SendWork } from "./send-ram.ts";
+import { type RamLimits, sendRam, type RamWork } from "./send-ram.ts";
 import { NotHeldAtSync } from "./standstill-at-syncs.ts";
 import { offeredVolumes, sendVolumes } from "./sent-volumes.ts";
 
@@ -206,7 +206,7 @@ async function stream(
   socket: string,
   process: QemuProcess,
   values: VmValues,
-  work: StreamWork & Pick<SendWork, "atStandstill" | "atRest">,
+  work: StreamWork & Pick<RamWork, "atStandstill" | "atRest">,
 ): Promise<number | undefined> {
   const downtimeMs = Number(values["migrate_downtime"] ?? DEFAULT_DOWNTIME_S) * 1000;
   const speed = Number(values["migrate_speed"] ?? 0) * MIB;

@@ -12,7 +12,7 @@ interface Ports {
   readonly storages: GuestStorages;
 }
 
-export interface SendWork {
+export interface VolumeWork {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly progress: (fraction: number, text?: string) => void;
@@ -74,7 +74,7 @@ export async function sendVolumes(
   host: Ports,
   peer: MovePeer,
   volumes: readonly OfferedVolume[],
-  { signal, log, progress, bwlimit }: SendWork,
+  { signal, log, progress, bwlimit }: VolumeWork,
 ): Promise<Record<string, string>> {
   const names: Record<string, string> = {};
   const waiting = volumes.filter(({ isLive }) => !isLive);

@@ -11,7 +11,7 @@ import type { ArchivePlaces } from "./archive-places.ts";
 
 export const BACKUP_CLUSTER = "vcbackup";
 
-export interface BackupArgs {
+export interface ClusterBackupArgs {
   readonly name: string;
   readonly storage: string;
   readonly notes?: string;
@@ -34,7 +34,9 @@ export interface BackupOperationDeps {
 /** Nothing works on it then that its store would show half of. */
 const CAN_BE_SAVED: readonly KeptCluster["phase"][] = ["Running", "Stopped", "Failed"];
 
-export function backupClusterOperation(deps: BackupOperationDeps): OperationDefinition<BackupArgs, State> {
+export function backupClusterOperation(
+  deps: BackupOperationDeps,
+): OperationDefinition<ClusterBackupArgs, State> {
   const { phases, saves, places } = deps;
   return {
     type: BACKUP_CLUSTER,

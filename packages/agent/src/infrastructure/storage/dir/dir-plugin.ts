@@ -30,6 +30,7 @@ import type {
   VolumeStream,
 } from "@gpve/domain/storage/plugin.ts";
 import { freeDiskName, refuseBaseName, type VolumeName } from "@gpve/domain/storage/volume-name.ts";
+import { isMissingFile } from "@gpve/kit/missing-file.ts";
 import type { LayeredImage } from "../../image-tools/image-node.ts";
 import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import {
@@ -109,7 +110,7 @@ export class DirPlugin implements StoragePlugin {
     try {
       return await volumeFile({ type, folder: this.directory(type), path: this.path(volname) });
     } catch (err) {
-      if ((err as NodeJS.ErrnoException).code !== "ENOENT") throw err;
+      if (!isMissingFile(err)) throw err;
       throw storageMissing(`volume '${this.storage}:${volname}' does not exist`);
     }
   }

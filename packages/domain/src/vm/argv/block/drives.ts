@@ -1,4 +1,5 @@
 // All drives of a guest but the firmware's: their nodes, controllers and devices, in PVE's order.
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import { refused } from "../../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Drive } from "../../config/property-types.ts";
@@ -15,7 +16,7 @@ import {
   type DriveDeviceContext,
 } from "./drive-device.ts";
 import { legacyDrive } from "./legacy-drive.ts";
-import { canonicalJson, device } from "../text/option-text.ts";
+import { device } from "../text/option-text.ts";
 import { addressProperties } from "../device/pci-address.ts";
 
 const OLD_SCSI_DISKS = 14;

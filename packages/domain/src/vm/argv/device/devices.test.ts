@@ -1,3 +1,4 @@
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import { describe, expect, test } from "vitest";
 import { requireDrive } from "../../config/drive.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
@@ -6,7 +7,6 @@ import { driveNodeArguments, plugCpu, plugDrive, plugMemory, plugNic, plugUsb } 
 import { mdevUuid } from "./host-pci.ts";
 import { maxMemoryMiB, memoryModules } from "../processor/memory.ts";
 import { tapNetdevArguments } from "./network.ts";
-import { canonicalJson } from "../text/option-text.ts";
 import { pcieAddress } from "./pci-address.ts";
 import { sampleCommand, sampleHost, sampleInput, sampleVolumes, fakeHash } from "../testing/sample-host.ts";
 

@@ -1,4 +1,5 @@
 // OVMF: which images, and the variable store of the guest.
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import { refused } from "../../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Drive } from "../../config/property-types.ts";
@@ -9,7 +10,6 @@ import { isCpu32bit } from "../processor/cpu.ts";
 import { blockContext } from "../block/drives.ts";
 import type { FirmwareImage, GuestArch, HostFacts } from "../host-facts.ts";
 import { legacyPath } from "../block/legacy-drive.ts";
-import { canonicalJson } from "../text/option-text.ts";
 
 export type ConfidentialKind = "std" | "es" | "snp" | "tdx";
 

@@ -1,5 +1,6 @@
 // The microvm machine: no PCI, no ACPI tables worth the name, boots in a blink. Not a machine type of PVE's API; our
 // own API asks for it explicitly. Only virtio devices fit on it.
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import { refused } from "../../../request/failures.ts";
 import { listDrives } from "../../config/drive.ts";
 import { memoryMiB, readVmProperty } from "../../config/vm-properties.ts";
@@ -11,7 +12,7 @@ import { splitDriveKey } from "../block/drive-device.ts";
 import { blockContext } from "../block/drives.ts";
 import { addAccelerator, addFrame, guestUuid } from "./frame.ts";
 import { netdevText, netKeys } from "../device/network.ts";
-import { canonicalJson, device } from "../text/option-text.ts";
+import { device } from "../text/option-text.ts";
 import { addSerialPorts } from "../device/peripherals.ts";
 
 export function addMicrovm(build: Build): QemuCommand {

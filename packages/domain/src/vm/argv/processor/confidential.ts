@@ -1,10 +1,11 @@
 // Guests whose memory the host cannot read: AMD SEV and Intel TDX.
+import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import { refused } from "../../../request/failures.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { AmdSev } from "../../config/property-types.ts";
 import type { Build } from "../build.ts";
 import type { ConfidentialKind } from "../machine/firmware.ts";
-import { canonicalJson, type JsonValue } from "../text/option-text.ts";
+import type { JsonValue } from "../text/option-text.ts";
 
 export function confidentialKind(build: Build): ConfidentialKind | undefined {
   const sev = build.values["amd-sev"];

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { decodeBase64Text } from "./base64-text.ts";
-import { canonicalJson, device, deviceArguments, deviceText } from "./option-text.ts";
+import { device, deviceArguments, deviceText } from "./option-text.ts";
 import { splitArguments } from "./split-arguments.ts";
 
 test("no value of a device can add a property of its own", () => {
@@ -23,18 +23,6 @@ test("device options are the same on the command line and over QMP", () => {
   const options = device("virtio-net-pci", ["mq", true], ["vectors", 6], ["mac", undefined], ["id", "net0"]);
   expect(deviceText(options)).toBe("virtio-net-pci,mq=on,vectors=6,id=net0");
   expect(deviceArguments(options)).toEqual({ driver: "virtio-net-pci", mq: true, vectors: 6, id: "net0" });
-});
-
-test("canonical JSON is JSON with sorted keys", () => {
-  fc.assert(
-    fc.property(fc.jsonValue(), (value) => {
-      const text = canonicalJson(value as Parameters<typeof canonicalJson>[0]);
-      expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)));
-    }),
-  );
-  expect(canonicalJson({ b: [1, { d: null, c: true }], a: "x" })).toBe(
-    '{"a":"x","b":[1,{"c":true,"d":null}]}',
-  );
 });
 
 test("quoted words come apart as they were put together", () => {

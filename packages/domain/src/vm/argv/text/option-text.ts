@@ -42,14 +42,6 @@ export function escapeComma(text: string): string {
   return text.replaceAll(",", ",,");
 }
 
-/** JSON with sorted keys: the same configuration always gives the same text. */
-export function canonicalJson(value: JsonValue): string {
-  if (Array.isArray(value)) return `[${value.map((each: JsonValue) => canonicalJson(each)).join(",")}]`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return `{${entries.map(([key, each]) => `${JSON.stringify(key)}:${canonicalJson(each as JsonValue)}`).join(",")}}`;
-}
-
 function valueText(value: OptionValue): string {
   if (typeof value === "boolean") return value ? "on" : "off";
   return typeof value === "number" ? String(value) : escapeComma(value);

@@ -4,12 +4,8 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { declaredRoute } from "@gpve/contracts/pve/routes.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import {
-  PveReply,
-  type PveHandler,
-  type PveHandlers,
-  type PveRouteKey,
-} from "@gpve/domain/request/handler.ts";
+import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
+import { PveReply, type PveHandler, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import { checkSpan } from "@gpve/kit/telemetry/span.ts";
 import { staticIndexRows } from "@gpve/domain/schema/method-index.ts";
 import { methodKey } from "@gpve/domain/schema/method-table.ts";
