@@ -43,6 +43,9 @@ import { type ComposedStandbys, composeStandbys } from "./compose-standbys.ts";
 import type { ComposedComponents } from "./compose-components.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { lastAuditLines } from "./infrastructure/vcluster/cluster-audit.ts";
+import { findKata, requireKata } from "./infrastructure/vnode/find-kata.ts";
+import { hostFiles } from "./infrastructure/facts/host-files.ts";
+import type { KataRuntime } from "@gpve/domain/vcluster/vnode/kata.ts";
 import { nodeLookup, requireIssuer } from "./infrastructure/vcluster/cluster-issuer.ts";
 import { FileClusterAuthorities } from "./infrastructure/vcluster/file-cluster-authorities.ts";
 import { ClusterFigures } from "./infrastructure/vcluster/cluster-figures.ts";
@@ -177,7 +180,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     keysOf: (name: string) => host.keys(name),
     endpoint: (cluster: KeptCluster) => host.workersEndpoint(cluster),
   };
-  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs });
+  const kata = (): Promise<KataRuntime> => findKata({ exec, files: hostFiles });
+  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs, kata });
   const machineImages = new MachineImages({
     ...programs,
     cache: process.env["GPVE_IMAGE_CACHE"] ?? data.file("agent", "images"),
@@ -276,6 +280,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     catalogue: components.catalogue,
     engine,
     awake: (name: string) => power.awake(name),
+    requireKata: () => requireKata(kata),
     requireIssuer: (issuer: OidcIssuer, version: string) => requireIssuer(issuer, version, nodeLookup),
     auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),
   };

@@ -51,6 +51,7 @@ import { guestSources } from "./infrastructure/rrd/guest-statistics.ts";
 import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
 import { storageSources } from "./infrastructure/rrd/storage-statistics.ts";
 import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
+import { kataCapability } from "./infrastructure/vnode/find-kata.ts";
 import { confinementCapability } from "./infrastructure/guest-process/confinement.ts";
 import { DhcpLeases } from "./infrastructure/net/dhcp-leases.ts";
 import { guestLeaseFile } from "./infrastructure/net/guest-network.ts";
@@ -94,6 +95,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     log,
     folder: data.file("agent"),
     confinement: () => confinementCapability(runExec),
+    kata: () => kataCapability({ exec: runExec, files: hostFiles }),
     ...given({ qemuBinary: settings.qemuBinary }),
   });
   await facts.load();

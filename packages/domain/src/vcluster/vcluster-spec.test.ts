@@ -57,6 +57,11 @@ describe("the spec of a virtual cluster", () => {
     expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
   });
 
+  test("takes pods that are machines, as they are called in many places", () => {
+    for (const isolationLevel of ["L2", "l2", "L2_Kata"])
+      expect(readVirtualClusterSpec({ isolationLevel, workerNodes: { count: 2 } }).isolationLevel).toBe("L2");
+  });
+
   test("takes workers that are machines, pools of them included", () => {
     const spec = readVirtualClusterSpec({
       isolationLevel: "L3",
@@ -77,7 +82,7 @@ describe("the spec of a virtual cluster", () => {
     [{ controlPlane: { tier: "Enterprise" }, sleep: { mode: "cold" } }, "does not sleep"],
     [{ quota: { storage: "much" } }, "spec.quota.storage: must be bytes"],
     [{ networking: { egress: "open" } }, "spec.networking.egress: must be one of none, nat"],
-    [{ isolationLevel: "L2" }, "needs Kata Containers"],
+    [{ isolationLevel: "L2", scheduling: { spread: true } }, "level L2 on several nodes"],
     [{ isolationLevel: "l3", scheduling: { spread: true } }, "level L3 on several nodes"],
     [{ isolationLevel: "L3", quota: { storage: "1Gi" } }, "no persistent volumes"],
     [

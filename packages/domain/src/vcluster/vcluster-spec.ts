@@ -151,10 +151,11 @@ function requireOffered(spec: VirtualClusterSpec): void {
       "workers are not offered with backingStore external: nobody judges what is written into that store; ask for 0, or for another store",
     );
   if (replicas !== 1) requireReplicas(spec);
-  if (isolationLevel === "L2")
+  // Whether nodes have Kata is known where it is placed.
+  if (isolationLevel === "L2" && spread === true)
     throw invalidSpec(
-      "isolationLevel",
-      "L2 needs Kata Containers (containerd-shim-kata-v2 and its RuntimeClass), which workers do not have; L1 (runc) is offered",
+      "scheduling.spread",
+      "workers of level L2 on several nodes are not offered by this release: leave it out, or ask for L1",
     );
   if (isolationLevel === "L3") requireMachines(spec);
   if (workers > MOST_VNODES)

@@ -64,6 +64,8 @@ export interface ClusterRouteDeps {
   readonly auditLines: (cluster: KeptCluster) => readonly string[];
   /** Throws why a cluster of that version cannot have this issuer here. */
   readonly requireIssuer: (issuer: OidcIssuer, version: string) => Promise<void>;
+  /** Throws what this node lacks for workers whose pods are machines (level L2). */
+  readonly requireKata: () => Promise<void>;
   /** Resolves when it is awake. */
   readonly awake: (name: string) => Promise<void>;
 }
@@ -90,6 +92,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       const wanted = readVirtualClusterSpec(spec);
       const version = kubernetesVersion(deps, wanted.kubernetesVersion);
       if (totalWorkers(wanted) > 0) requireGuard(version);
+      if (wanted.isolationLevel === "L2") await deps.requireKata();
       if (wanted.oidc !== undefined) await deps.requireIssuer(wanted.oidc, version);
       const before = host.get(vcluster);
       if (before !== undefined && before.tenant !== tenant)

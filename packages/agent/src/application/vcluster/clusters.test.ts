@@ -69,6 +69,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     components: { list: () => here.map(installed) },
     awake: async () => undefined,
     auditLines: () => ["{}"],
+    requireKata: () => Promise.reject(new AppError("request.invalid", "no Kata here")),
     requireIssuer: ({ issuerUrl }) =>
       issuerUrl.includes("nowhere")
         ? Promise.reject(new AppError("request.invalid", "this node cannot look up 'nowhere'"))
@@ -88,6 +89,14 @@ async function world(here: readonly string[] = ["1.36.4"]) {
 }
 const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
 const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";
+
+describe("level L2", () => {
+  test("is refused by a node that has no Kata, whatever a server believed", async () => {
+    const { make, host } = await world();
+    await expect(make({ isolationLevel: "L2" })).rejects.toThrow("no Kata here");
+    expect(host.list()).toEqual([]);
+  });
+});
 
 describe("the store of a virtual cluster", () => {
   const pem = (what: string) => `-----BEGIN ${what}-----\nAAAA\n-----END ${what}-----\n`;

@@ -189,6 +189,16 @@ describe("the workers of a cluster", () => {
     expect([...vnodes.running]).toEqual(["other/worker-1"]);
   });
 
+  test("of level L2 come with the RuntimeClass of Kata, others without", async () => {
+    for (const isolationLevel of ["L1", "L2"] as const) {
+      const { workers, api, ctx } = world();
+      const cluster = clusterWith(1);
+      await workers.bring({ ...cluster, spec: { ...cluster.spec, isolationLevel } }, ctx);
+      const made = api.log.filter((line) => line === "POST /apis/node.k8s.io/v1/runtimeclasses");
+      expect(made).toHaveLength(isolationLevel === "L2" ? 1 : 0);
+    }
+  });
+
   test("one that never gets Ready is told with what it said", async () => {
     const { workers, api, ctx, clock } = world();
     api.neverReady = true;

@@ -4,6 +4,7 @@ import { isBranch, isOwnSlot, replicaSlot } from "@gpve/domain/vcluster/overlay.
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { clusterDns } from "@gpve/domain/vcluster/vnode/cluster-dns.ts";
 import { IMAGES, WORKER_COMPONENTS } from "@gpve/domain/vcluster/vnode/images.ts";
+import { kataRuntimeClass } from "@gpve/domain/vcluster/vnode/kata.ts";
 import { localStorageClass } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { KeptVnode } from "@gpve/domain/vcluster/vnode/vnode.ts";
@@ -148,7 +149,8 @@ export class Workers {
     const storage = { path: "/apis/storage.k8s.io/v1/storageclasses", body: localStorageClass };
     // Volumes are folders of the node, which a machine does not see.
     const volumes = cluster.spec.isolationLevel === "L3" ? [] : [storage];
-    for (const { path, body } of [...clusterDns(cluster.spec, IMAGES.coredns), ...volumes]) {
+    const classes = cluster.spec.isolationLevel === "L2" ? [kataRuntimeClass] : [];
+    for (const { path, body } of [...clusterDns(cluster.spec, IMAGES.coredns), ...volumes, ...classes]) {
       const found = await api(cluster, { method: "GET", path: `${path}/${body.metadata.name}` }, signal);
       if (found.status === 404)
         await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], signal);

@@ -54,6 +54,23 @@ const keeperWith = (programs: Parameters<typeof madeUpExec>[0], host: Record<str
 };
 
 describe("node facts", () => {
+  test("Kata counts only where guests really run under KVM", async () => {
+    const kata = async () => ({ name: "kata", available: true, detail: "its shim" });
+    const look = async (programs: Parameters<typeof madeUpExec>[0]) => {
+      const own = mkdtempSync(join(folder, "own-"));
+      const exec = madeUpExec(programs);
+      const keeper = new FactsKeeper({ files: madeUpFiles(files), exec, log: quiet, folder: own, kata });
+      await keeper.load();
+      await keeper.refresh();
+      return keeper.facts().facts.capabilities.find(({ name }) => name === "kata");
+    };
+    expect(await look(tools)).toMatchObject({ available: true, detail: "its shim" });
+    expect(await look({ ...tools, "timeout --signal=KILL": slow })).toMatchObject({
+      available: false,
+      detail: expect.stringContaining("KVM does not work") as string,
+    });
+  });
+
   test("files tell at once, probes follow and are kept for the next start", async () => {
     const { keeper, exec } = keeperWith(tools);
     expect(() => keeper.facts()).toThrow(/before load/);

@@ -6,6 +6,7 @@ import { arch, hostname, release, type as sysname, version } from "node:os";
 import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { BridgeFacts, Capability, NodeFacts } from "@gpve/domain/node/runtime.ts";
+import { KATA_CAPABILITY } from "@gpve/domain/vcluster/vnode/kata.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -37,6 +38,8 @@ export interface FactsDeps {
   readonly probes?: readonly CapabilityProbe[];
   /** How far guests can be held here. */
   readonly confinement?: () => Promise<Capability>;
+  /** Whether pods can be machines here. */
+  readonly kata?: () => Promise<Capability>;
 }
 
 /** What running guests showed, and for which boot and QEMU it holds. Seconds where it fails, so it is kept. */
@@ -142,13 +145,14 @@ export class FactsKeeper {
   }
 
   async #look(signal: AbortSignal | undefined): Promise<Looked> {
-    const { exec, probes = capabilityProbes, confinement } = this.#deps;
+    const { exec, probes = capabilityProbes, confinement, kata } = this.#deps;
     const hz = await exec("getconf", ["CLK_TCK"]).catch(() => undefined);
     return {
       qemu: await this.#qemu(),
       capabilities: await Promise.all([
         ...(confinement === undefined ? [] : [confinement()]),
         ...probes.map((probe) => tryCapability(probe, exec, signal)),
+        ...(kata === undefined ? [] : [kata()]),
       ]),
       userHz: Number(hz?.stdout.trim()) || 100,
       networks: await this.#bridges(),
@@ -262,8 +266,14 @@ function capabilitiesOf(tried: Tried | undefined, looked: Looked, pending: boole
       ? unavailable("qemu", "qemu-system-x86_64 is not installed or does not run", qemuFix)
       : { name: "qemu", available: true, detail: `QEMU ${qemu.version}` },
     ...first,
-    ...looked.capabilities,
+    ...looked.capabilities.map((each) => withKvm(each, tried?.kvm, kvmFix)),
   ];
+}
+
+/** Kata asks whether there is a /dev/kvm; whether guests run under it is known here. */
+function withKvm(capability: Capability, kvm: ProbeResult | undefined, fix: string): Capability {
+  if (capability.name !== KATA_CAPABILITY || !capability.available || kvm?.works === true) return capability;
+  return unavailable(KATA_CAPABILITY, `Kata is there, KVM does not work: ${kvm?.detail ?? PENDING}`, fix);
 }
 
 async function readStatic(files: HostFiles): Promise<Static> {

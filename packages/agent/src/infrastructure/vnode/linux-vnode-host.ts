@@ -9,10 +9,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:f
 import { availableParallelism, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { isBranch, isOwnSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { IMAGES } from "@gpve/domain/vcluster/vnode/images.ts";
+import type { KataRuntime } from "@gpve/domain/vcluster/vnode/kata.ts";
 import type { VnodeHost, VnodePod } from "@gpve/domain/vcluster/vnode/ports.ts";
 import {
   type KeptVnode,
@@ -56,6 +58,8 @@ export interface LinuxVnodeHostDeps {
   readonly endpoint: (cluster: KeptCluster) => string;
   /** Of a component that workers are made of. */
   readonly program: WorkerProgram;
+  /** What runs pods of level L2; throws what this node lacks for it. */
+  readonly kata: () => Promise<KataRuntime>;
   /** Of Kubernetes, in the cluster's version. */
   readonly kubernetes: (version: string, program: string) => string;
 }
@@ -246,8 +250,9 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     const wanted = { folder, name: vnode.name, address: place.address, server };
     await ensureVnodeKeys(keysOf(cluster.name), wanted, clock);
     const facts = this.#facts();
+    const kata = cluster.spec.isolationLevel === "L2" ? await this.#deps.kata() : undefined;
     const files: Readonly<Record<string, string>> = {
-      "containerd.toml": containerdConfig(place, facts),
+      "containerd.toml": containerdConfig({ ...place, ...given({ kata }) }, facts),
       "kubelet.json": kubeletConfig(cluster.spec, place, vnode.size, facts),
       "kube-proxy.json": kubeProxyConfig(cluster.spec, place, facts),
       "net.d/10-pods.conflist": podNetworkConfig(place),

@@ -15,7 +15,11 @@ export const vcCreate: CommandSpec = {
     { flags: "--tier <tier>", about: "Starter, Standard, Performance or Enterprise (Starter)" },
     { flags: "--backing-store <store>", about: "sqlite or etcd (as the tier has it); external by `apply`" },
     { flags: "--workers <count>", about: "how many workers (0)", parse: wholeNumber(0, 1000) },
-    { flags: "--isolation <level>", about: "of its workers: L1 (namespaces) or L3 (machines) (L1)" },
+    {
+      flags: "--isolation <level>",
+      about:
+        "of its workers: L1 (namespaces), L2 (pods in Kata, where the node has it) or L3 (machines) (L1)",
+    },
     { flags: "--asleep", about: "make it asleep: it starts for the first time when somebody connects" },
     { flags: "--spread", about: "deal its workers out to the nodes, in one network" },
     { flags: "--node <name>", about: "the node that shall have it (the one with the fewest)" },

@@ -2,6 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { dnsServiceAddress } from "../certificates.ts";
 import type { VirtualClusterSpec } from "../vcluster-spec.ts";
+import { type KataRuntime, kataRuntimes } from "./kata.ts";
 import type { VnodeSize } from "./vnode.ts";
 
 export interface VnodePlace {
@@ -21,6 +22,8 @@ export interface VnodePlace {
   /** Folder of the plugins for networks of pods. */
   readonly plugins: string;
   readonly runc: string;
+  /** Level L2: what runs its pods instead of runc. */
+  readonly kata?: KataRuntime;
   readonly pauseImage: string;
 }
 
@@ -56,14 +59,22 @@ export function containerdConfig(place: VnodePlace, host: VnodeHostFacts): strin
     `[${runtime}.cni]`,
     `  bin_dirs = [${text(place.plugins)}]`,
     `  conf_dir = ${text(place.file("net.d"))}`,
-    `[${runtime}.containerd.runtimes.runc]`,
-    '  runtime_type = "io.containerd.runc.v2"',
-    `[${runtime}.containerd.runtimes.runc.options]`,
-    `  BinaryName = ${text(place.runc)}`,
-    // Else they would end with containerd, and their pods with them.
-    `  ShimCgroup = ${text(`${place.cgroup}/shims`)}`,
+    ...(place.kata === undefined
+      ? runcRuntime(`${runtime}.containerd`, place)
+      : kataRuntimes(`${runtime}.containerd`, place.kata)),
     "",
   ].join("\n");
+}
+
+function runcRuntime(section: string, { runc, cgroup }: VnodePlace): readonly string[] {
+  return [
+    `[${section}.runtimes.runc]`,
+    '  runtime_type = "io.containerd.runc.v2"',
+    `[${section}.runtimes.runc.options]`,
+    `  BinaryName = ${JSON.stringify(runc)}`,
+    // Else they would end with containerd, and their pods with them.
+    `  ShimCgroup = ${JSON.stringify(`${cgroup}/shims`)}`,
+  ];
 }
 
 /** Pods keep their own addresses towards each other; who masks them towards others is `workerRules`. */

@@ -3,6 +3,7 @@ import { readVirtualClusterSpec } from "../vcluster-spec.ts";
 import { clusterDns } from "./cluster-dns.ts";
 import { admissionConfig, GUARD_OBJECTS, guardKind, guardManifests, isGuardsRefusal } from "./guard.ts";
 import { podNetwork, readBytes, readCpus, vnodeName } from "./vnode.ts";
+import { kataRefusal, kataRuntimeClass } from "./kata.ts";
 import {
   containerdConfig,
   kubeletConfig,
@@ -66,6 +67,30 @@ describe("a worker", () => {
 });
 
 describe("the settings of a worker's programs", () => {
+  test("give containerd nothing but Kata on level L2, whatever handler a RuntimeClass names", () => {
+    const kata = { shim: "/opt/kata/bin/containerd-shim-kata-v2", config: "/etc/kata.toml" };
+    const text = containerdConfig({ ...place, kata }, host);
+    expect(text).toContain('default_runtime_name = "kata"');
+    expect(text.match(/runtime_type = .*/g)).toEqual([
+      'runtime_type = "io.containerd.kata.v2"',
+      'runtime_type = "io.containerd.kata.v2"',
+    ]);
+    expect(text.match(/runtimes\.\w+\]/g)).toEqual([
+      "runtimes.runc]",
+      `runtimes.${String(kataRuntimeClass.body["handler"])}]`,
+    ]);
+    expect(text.match(/ConfigPath = "\/etc\/kata.toml"/g)).toHaveLength(2);
+    expect(text).not.toMatch(/annotations|BinaryName/);
+  });
+
+  test("say of level L2 what a node lacks for it", () => {
+    expect(kataRefusal(undefined)).toContain("has not said yet");
+    expect(kataRefusal([{ name: "kata", available: false, detail: "no shim" }])).toContain(
+      "no shim (see gpvectl",
+    );
+    expect(kataRefusal([{ name: "kata", available: true, detail: "" }])).toBeUndefined();
+  });
+
   test("give containerd its own place, and shims one that outlives it", () => {
     const text = containerdConfig(place, host);
     expect(text).toContain('root = "/w/containerd"');

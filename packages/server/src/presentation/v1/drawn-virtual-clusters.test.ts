@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
-import type { NodeView } from "@gpve/domain/node/runtime.ts";
+import type { Capability, NodeView } from "@gpve/domain/node/runtime.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
@@ -61,10 +61,18 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
           },
         }),
     });
-    v1.views.set("n1", { node: "n1", health: "online" } as NodeView);
+    setKata({
+      available: false,
+      detail: "containerd-shim-kata-v2 is in none of /usr/bin",
+      fix: "install it",
+    });
     await v1.records.transact((tx) => tx.put(poolsDef, "shop", { poolid: "shop", vms: [], storage: [] }));
   });
   afterAll(() => v1.close());
+  const setKata = (kata: Omit<Capability, "name">): void => {
+    const facts = { capabilities: [{ name: "kata", ...kata }] };
+    v1.views.set("n1", { node: "n1", health: "online", facts } as unknown as NodeView);
+  };
 
   const find = (method: string, end: string): Drawn => {
     const found = drawn.find((each) => each.method === method && each.path.endsWith(end));
@@ -86,9 +94,19 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
     const create = find("POST", "/vclusters");
     expect(create.body?.["isolationLevel"]).toBe("L2");
     const { status, body } = await send(create, { kubernetesVersion: VERSION });
-    expect([status, body["detail"]]).toEqual([400, expect.stringContaining("containerd-shim-kata-v2")]);
+    expect([status, body["detail"]]).toEqual([
+      400,
+      expect.stringContaining("n1: containerd-shim-kata-v2 is in none of /usr/bin (install it)"),
+    ]);
     expect(body.errors).toHaveProperty(["spec.isolationLevel"]);
     expect([asked, (await send(find("GET", "/vclusters"))).body.items]).toEqual([[], []]);
+  });
+
+  test("its level where Kata works is what it gets, word for word", async () => {
+    setKata({ available: true, detail: "/opt/kata/bin/containerd-shim-kata-v2" });
+    const made = await send(find("POST", "/vclusters"), { kubernetesVersion: VERSION });
+    expect(made).toMatchObject({ status: 201, body: { spec: { isolationLevel: "L2" } } });
+    expect((await send(find("DELETE", "/{name}"))).status).toBe(200);
   });
 
   test("with L1 in any letter case a cluster lives as drawn, from its creation to its end", async () => {
