@@ -1,6 +1,5 @@
 // Where records of access lie in the cluster store.
-import { AppError } from "@gpve/contracts/errors.ts";
-import type { RecordCollection } from "../record/collection.ts";
+import { objectRecords, type RecordCollection } from "../record/collection.ts";
 import type { AclEntry, Group, Pool, Realm, Role, Token, User } from "./types.ts";
 
 export const usersDef = accessRecords<User>("/gpve/access/users/");
@@ -19,16 +18,6 @@ export function aclId(entry: Pick<AclEntry, "path" | "type" | "ugid" | "roleid">
 }
 
 export function accessRecords<T extends object>(prefix: string): RecordCollection<T> {
-  return {
-    prefix,
-    // A permission that cannot be read may be one that takes away.
-    allOrNothing: true,
-    decode: (json) => {
-      if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as T;
-      throw new AppError(
-        "data.newer_version",
-        `a record below ${prefix} has a shape this version does not know`,
-      );
-    },
-  };
+  // A permission that cannot be read may be one that takes away.
+  return { ...objectRecords<T>(prefix), allOrNothing: true };
 }

@@ -1,7 +1,7 @@
 // A move of a guest from one node to another, as a server has allowed it: the ticket by which the two agents know each
 // other, and what the change of ownership is checked against. It is about one request and ends with it.
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { unknownShape } from "../record/collection.ts";
 
 /** One end of a move. Nobody but who shows one of these certificates is that node. */
 export interface MoveEnd {
@@ -56,7 +56,7 @@ function decodeMove(json: unknown): GuestMove {
     !isEnd(from) ||
     !isEnd(to)
   )
-    throw new AppError("data.newer_version", "a move in the store has a shape this version does not know");
+    throw unknownShape("a move in the store");
   return { vmid, id, from, to, at, ...given({ purpose, vcluster, isFar, compression }) };
 }
 

@@ -1,9 +1,9 @@
 // The stored form of a guest: PVE's configuration text is the canonical model; what lists show is read from it.
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestKeys, GuestSummary } from "./guest-kind.ts";
 import { guestKinds, type GuestType } from "./guest-kinds.ts";
 import { isGuestType } from "./guest-words.ts";
+import { unknownShape } from "../record/collection.ts";
 
 export interface GuestRecord {
   readonly vmid: number;
@@ -71,10 +71,7 @@ export function decodeGuest(json: unknown): GuestRecord {
     typeof node !== "string" ||
     typeof conf !== "string"
   ) {
-    throw new AppError(
-      "data.newer_version",
-      "a guest record in the store has a shape this version does not know",
-    );
+    throw unknownShape("a guest record in the store");
   }
   return guestRecord({
     vmid,

@@ -6,6 +6,7 @@ import { methodByKey } from "../schema/method-table.ts";
 import { readPropertyString } from "../schema/property-string.ts";
 import type { PropertyFormat } from "../schema/properties.ts";
 import type { UsbMappingEntry, PciMapping } from "../vm/argv/host-facts.ts";
+import { unknownShape } from "../record/collection.ts";
 
 export const mappingTypes = ["pci", "usb", "dir"] as const;
 export type MappingType = (typeof mappingTypes)[number];
@@ -41,10 +42,7 @@ export const mappingCollection = {
   decode(json: unknown): Mapping {
     const { type, id, map } = (json ?? {}) as Partial<Mapping>;
     if (type === undefined || !mappingTypes.includes(type) || typeof id !== "string" || !Array.isArray(map))
-      throw new AppError(
-        "data.newer_version",
-        "a mapping in the store has a shape this version does not know",
-      );
+      throw unknownShape("a mapping in the store");
     return json as Mapping;
   },
   encode: (mapping: Mapping): unknown => mapping,

@@ -1,5 +1,6 @@
 // Where records of the cluster lie, and how they are read. Servers and agents share what is declared with these; the
 // records of `store` have this shape.
+import { AppError } from "@gpve/contracts/errors.ts";
 
 export interface RecordCollection<T> {
   /** Ends with "/": "/gpve/access/users/". */
@@ -8,6 +9,21 @@ export interface RecordCollection<T> {
   readonly decode: (json: unknown) => T;
   /** One that cannot be read hides all: what is missing changes what the others mean. */
   readonly allOrNothing?: true;
+}
+
+/** Records that are objects; what is in them is not looked at. */
+export function objectRecords<T extends object>(prefix: string): RecordCollection<T> {
+  return {
+    prefix,
+    decode: (json) => {
+      if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as T;
+      throw unknownShape(`a record below ${prefix}`);
+    },
+  };
+}
+
+export function unknownShape(what: string): AppError {
+  return new AppError("data.newer_version", `${what} has a shape this version does not know`);
 }
 
 export interface RecordEntry<T> {

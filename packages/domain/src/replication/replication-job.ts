@@ -1,8 +1,8 @@
 // Replication jobs: a VM whose disks only its node has, and the other node that keeps a copy of them.
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 import { parseCalendarEvent, type CalendarEvent } from "../calendar/calendar-event.ts";
 import { parameterError, refused } from "../request/failures.ts";
+import { unknownShape } from "../record/collection.ts";
 
 export interface ReplicationOptions {
   readonly schedule?: string;
@@ -86,9 +86,6 @@ function requireCalendar(schedule: string | undefined): void {
 function decodeJob(json: unknown): ReplicationJob {
   const job = (json ?? {}) as Partial<ReplicationJob>;
   if (typeof job.id !== "string" || typeof job.guest !== "number" || typeof job.target !== "string")
-    throw new AppError(
-      "data.newer_version",
-      "a replication job in the store has a shape this version does not know",
-    );
+    throw unknownShape("a replication job in the store");
   return job as ReplicationJob;
 }

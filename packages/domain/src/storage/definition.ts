@@ -1,9 +1,9 @@
 // Storage definitions: the cluster's storage.cfg as records. Section options per type, checked as PVE checks them.
-import { AppError } from "@gpve/contracts/errors.ts";
 import { isContentType, type ContentType, type VolumeType } from "./content.ts";
 import { storageRefused, storageUnsupported } from "./failures.ts";
 import { checkMountOptions } from "./mount-options.ts";
 import { FILES, implementedTypes, isMounted, storageTypes, type StorageType } from "./storage-types.ts";
+import { unknownShape } from "../record/collection.ts";
 
 export type StorageOptionValue = string | number | boolean;
 
@@ -36,10 +36,7 @@ export const storageCollection = {
   decode(json: unknown): StorageDefinition {
     const { storage, type: kind, options, madeBy } = (json ?? {}) as Partial<StorageDefinition>;
     if (typeof storage !== "string" || typeof kind !== "string" || typeof options !== "object") {
-      throw new AppError(
-        "data.newer_version",
-        "a storage record in the store has a shape this version does not know",
-      );
+      throw unknownShape("a storage record in the store");
     }
     return { storage, type: kind, options, ...(typeof madeBy === "string" ? { madeBy } : {}) };
   },

@@ -1,8 +1,8 @@
 // Where each cluster's API is, as servers write it down for all nodes: a node that is asked for a cluster that another one has
 // passes the connection on. Only servers write it, from the cluster's record and the node's: nobody is led to an address
 // that some node claims.
-import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import { unknownShape } from "../record/collection.ts";
 
 export interface ClusterPlace {
   /** By which clients ask for it. */
@@ -43,10 +43,7 @@ export const placeCollection = {
   decode: (json: unknown): ClusterPlace => {
     const { serverName, node, address } = (json ?? {}) as Partial<ClusterPlace>;
     if (typeof serverName !== "string" || typeof node !== "string" || typeof address !== "string")
-      throw new AppError(
-        "data.newer_version",
-        "a place of a virtual cluster in the store has a shape this version does not know",
-      );
+      throw unknownShape("a place of a virtual cluster in the store");
     return { serverName, node, address };
   },
 };

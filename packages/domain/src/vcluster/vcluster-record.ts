@@ -1,9 +1,9 @@
 // Virtual clusters as the cluster's store has them: what is wanted, and which node has it. What is, is told by that node.
-import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ClusterSpread } from "./overlay.ts";
 import type { ClusterRecovery, ClusterStandby } from "./standby/standby.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
+import { unknownShape } from "../record/collection.ts";
 
 export interface VirtualClusterRecord {
   /** Unique in its tenant. */
@@ -53,10 +53,7 @@ export const vclusterCollection = {
       typeof row.node !== "string" ||
       typeof row.spec !== "object"
     )
-      throw new AppError(
-        "data.newer_version",
-        "a virtual cluster in the store has a shape this version does not know",
-      );
+      throw unknownShape("a virtual cluster in the store");
     const { name, key, tenant, node, spec, spread, formerly, abandoned, isLeaving, madeBy = "" } = row;
     const { standby, recovered } = row;
     const more = given({ key, spread, formerly, abandoned, standby, recovered, isLeaving });

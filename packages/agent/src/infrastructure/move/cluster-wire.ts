@@ -10,7 +10,7 @@ import type {
   ClusterWriter,
   MovedFile,
 } from "@gpve/domain/vcluster/move/cluster-moves.ts";
-import { roomIn } from "@gpve/kit/stream-room.ts";
+import { AnsweredLine, answerLine } from "./answered-line.ts";
 import { readBytes, readLine, writeLine } from "./move-wire.ts";
 
 export const CLUSTER_CHANNEL = "vcluster";
@@ -23,24 +23,22 @@ interface Line {
 
 /** The node that has it. */
 export class DialedClusterLine implements ClusterLine {
-  readonly #socket: Duplex;
-  readonly #answerOf: (line: unknown) => unknown;
+  readonly #line: AnsweredLine;
   readonly #digest = createHash("sha256");
 
   constructor(socket: Duplex, answerOf: (line: unknown) => unknown) {
-    this.#socket = socket;
-    this.#answerOf = answerOf;
+    this.#line = new AnsweredLine(socket, answerOf, "the node that takes the cluster");
   }
 
   async send({ name, size, body }: MovedFile): Promise<void> {
-    await this.#write(Buffer.from(`${JSON.stringify({ file: { name, size } })}\n`));
+    await this.#line.say({ file: { name, size } });
     this.#digest.update(`${name} ${size}\n`);
     let left = size;
     for await (const chunk of body) {
       left -= chunk.length;
       if (left < 0) break;
       this.#digest.update(chunk);
-      await this.#write(chunk);
+      await this.#line.write(chunk);
     }
     if (left !== 0)
       throw new AppError(
@@ -50,21 +48,11 @@ export class DialedClusterLine implements ClusterLine {
   }
 
   async finish(): Promise<void> {
-    await this.#write(Buffer.from(`${JSON.stringify({ finish: this.#digest.digest("hex") })}\n`));
-    this.#answerOf(await readLine(this.#socket));
+    await this.#line.ask({ finish: this.#digest.digest("hex") });
   }
 
   close(): void {
-    this.#socket.destroy();
-  }
-
-  async #write(bytes: Uint8Array): Promise<void> {
-    // Whoever takes it says why it cannot go on, and hangs up.
-    if (this.#socket.destroyed || this.#socket.readableLength > 0) {
-      this.#answerOf(await readLine(this.#socket));
-      throw new AppError("node.unavailable", "the node that takes the cluster answered before it was asked");
-    }
-    if (!this.#socket.write(bytes)) await roomIn(this.#socket);
+    this.#line.close();
   }
 }
 
@@ -77,7 +65,7 @@ export async function serveCluster(
 ): Promise<void> {
   let writer: ClusterWriter | undefined;
   const digest = createHash("sha256");
-  try {
+  const work = async (): Promise<void> => {
     writer = await keeper.begin(move);
     writeLine(socket, { ok: true });
     for (;;) {
@@ -93,14 +81,8 @@ export async function serveCluster(
       }
       await takeFile(socket, writer, line, digest);
     }
-  } catch (err) {
-    writeLine(socket, { error: failure(err) });
-  } finally {
-    await writer?.abandon();
-    socket.end();
-    // Who still sends must be able to read why.
-    socket.resume();
-  }
+  };
+  await answerLine(socket, failure, work, () => writer?.abandon());
 }
 
 async function takeFile(

@@ -10,7 +10,7 @@ import type {
   ReplicaOffer,
   ReplicaWriter,
 } from "@gpve/domain/replication/replica.ts";
-import { roomIn } from "@gpve/kit/stream-room.ts";
+import { AnsweredLine, answerLine } from "./answered-line.ts";
 import { readBytes, readLine, writeLine } from "./move-wire.ts";
 
 export const REPLICA_CHANNEL = "replica";
@@ -26,59 +26,38 @@ interface Line {
 
 /** The VM's node. */
 export class DialedReplicaLine implements ReplicaLine {
-  readonly #socket: Duplex;
-  readonly #answerOf: (line: unknown) => unknown;
-  readonly #pace: (sent: number) => Promise<void>;
+  readonly #line: AnsweredLine;
   readonly writer: ReplicaWriter;
   sent = 0;
 
   constructor(socket: Duplex, answerOf: (line: unknown) => unknown, pace: (sent: number) => Promise<void>) {
-    this.#socket = socket;
-    this.#answerOf = answerOf;
-    this.#pace = pace;
+    const line = new AnsweredLine(socket, answerOf, "the node that keeps the copy");
+    this.#line = line;
     this.writer = {
       data: async (device, offset, data) => {
-        await this.#say({ part: { device, offset, length: data.length } });
-        await this.#write(data);
+        await line.say({ part: { device, offset, length: data.length } });
+        await line.write(data);
         this.sent += data.length;
-        await this.#pace(this.sent);
+        await pace(this.sent);
       },
-      zeroes: (device, offset, length) => this.#say({ zeroes: { device, offset, length } }),
+      zeroes: (device, offset, length) => line.say({ zeroes: { device, offset, length } }),
       finish: async () => {
-        await this.#ask({ finish: true });
+        await line.ask({ finish: true });
       },
       abandon: async () => this.close(),
     };
   }
 
   async state(): Promise<Replica | undefined> {
-    return ((await this.#ask({ state: true })) ?? undefined) as Replica | undefined;
+    return ((await this.#line.ask({ state: true })) ?? undefined) as Replica | undefined;
   }
 
   async begin(offer: ReplicaOffer): Promise<void> {
-    await this.#ask({ begin: offer });
+    await this.#line.ask({ begin: offer });
   }
 
   close(): void {
-    this.#socket.destroy();
-  }
-
-  async #ask(line: Line): Promise<unknown> {
-    await this.#say(line);
-    return this.#answerOf(await readLine(this.#socket));
-  }
-
-  #say(line: Line): Promise<void> {
-    return this.#write(Buffer.from(`${JSON.stringify(line)}\n`));
-  }
-
-  async #write(bytes: Uint8Array): Promise<void> {
-    // Whoever keeps the copy says why it cannot go on, and hangs up.
-    if (this.#socket.destroyed || this.#socket.readableLength > 0) {
-      this.#answerOf(await readLine(this.#socket));
-      throw new AppError("node.unavailable", "the node that keeps the copy answered before it was asked");
-    }
-    if (!this.#socket.write(bytes)) await roomIn(this.#socket);
+    this.#line.close();
   }
 }
 
@@ -90,7 +69,7 @@ export async function serveReplica(
   failure: (err: unknown) => unknown,
 ): Promise<void> {
   let writer: ReplicaWriter | undefined;
-  try {
+  const work = async (): Promise<void> => {
     writeLine(socket, { ok: true });
     for (;;) {
       const line = (await readLine(socket)) as Line | undefined;
@@ -108,14 +87,8 @@ export async function serveReplica(
         writeLine(socket, { ok: true });
       } else await takePart(socket, required(writer), line);
     }
-  } catch (err) {
-    writeLine(socket, { error: failure(err) });
-  } finally {
-    await writer?.abandon();
-    socket.end();
-    // Who still sends must be able to read why.
-    socket.resume();
-  }
+  };
+  await answerLine(socket, failure, work, () => writer?.abandon());
 }
 
 async function takePart(socket: Duplex, writer: ReplicaWriter, { part, zeroes }: Line): Promise<void> {

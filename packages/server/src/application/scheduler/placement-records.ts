@@ -1,5 +1,5 @@
 // Where placements lie in the cluster store: rules of guests, what was decided and what is promised. Agents see none of it.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { objectRecords } from "@gpve/domain/record/collection.ts";
 import type { Explanation } from "@gpve/domain/scheduler/explain.ts";
 import type { PlacementRequest, SchedulingRules } from "@gpve/domain/scheduler/model.ts";
 import type { CollectionDef } from "@gpve/store/records/port.ts";
@@ -33,25 +33,12 @@ export interface PlacementTurn {
   readonly turn: number;
 }
 
-export const schedulingDef: CollectionDef<SchedulingRecord> = define("/gpve/scheduling/");
+export const schedulingDef: CollectionDef<SchedulingRecord> = objectRecords("/gpve/scheduling/");
 /** By the request's id, in one segment. */
-export const placementsDef: CollectionDef<PlacementRecord> = define("/gpve/placements/");
+export const placementsDef: CollectionDef<PlacementRecord> = objectRecords("/gpve/placements/");
 /** By node. */
-export const placementTurnsDef: CollectionDef<PlacementTurn> = define("/gpve/placement-turns/");
+export const placementTurnsDef: CollectionDef<PlacementTurn> = objectRecords("/gpve/placement-turns/");
 
 export function placementKey(id: string): string {
   return encodeURIComponent(id);
-}
-
-function define<T extends object>(prefix: string): CollectionDef<T> {
-  return {
-    prefix,
-    decode: (json) => {
-      if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as T;
-      throw new AppError(
-        "data.newer_version",
-        `a record below ${prefix} has a shape this version does not know`,
-      );
-    },
-  };
 }

@@ -1,7 +1,7 @@
 // Plans of moves in the cluster store.
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { Move, RebalancePlan } from "@gpve/domain/scheduler/rebalance.ts";
 import type { CollectionDef } from "@gpve/store/records/port.ts";
+import { unknownShape } from "@gpve/domain/record/collection.ts";
 
 export interface PlannedMove extends Move {
   readonly state: "pending" | "moving" | "done" | "failed" | "skipped";
@@ -33,6 +33,6 @@ export const rebalancePlansDef: CollectionDef<PlanRecord> = {
   decode: (json) => {
     if (typeof json === "object" && json !== null && Array.isArray((json as Partial<PlanRecord>).moves))
       return json as PlanRecord;
-    throw new AppError("data.newer_version", "a plan of moves has a shape this version does not know");
+    throw unknownShape("a plan of moves");
   },
 };

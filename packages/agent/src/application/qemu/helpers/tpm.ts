@@ -1,25 +1,19 @@
 // A VM's TPM: swtpm as a process of its own, with its state on the volume of tpmstate0. QEMU connects to it.
 import { refused } from "@gpve/domain/request/failures.ts";
 import { requireHostFile } from "@gpve/domain/storage/block-node.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 import { TPM_BOUNDS } from "@gpve/domain/vm/running/vm-bounds.ts";
-import type { GuestFile, GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
-import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
+import { type HelperPorts, stopHelper, untilListening } from "./listening-helper.ts";
 
-export interface TpmPorts {
-  readonly processes: GuestProcesses;
-  readonly files: FileFacts;
-  readonly clock: Clock;
+export interface TpmPorts extends HelperPorts {
   readonly storages: GuestStorages;
 }
 
 const PROGRAM = "/usr/bin/swtpm";
 const SOCKET_PATIENCE_MS = 5_000;
-const LOOK_EVERY_MS = 20;
 
 export function tpmProcessId(vmid: number): string {
   return `${vmid}-tpm`;
@@ -70,24 +64,10 @@ export async function startTpm(
     },
     { signal },
   );
-  await untilListening(host, process, path);
+  await untilListening(host, process, path, SOCKET_PATIENCE_MS);
   return { process, socket: { path, access: "rw", owned: true } };
 }
 
 export async function stopTpm(host: TpmPorts, vmid: number): Promise<void> {
-  const process = host.processes.get(tpmProcessId(vmid));
-  if (process !== undefined && !process.hasExited) await process.stop();
-}
-
-async function untilListening(host: TpmPorts, process: GuestProcess, path: string): Promise<void> {
-  for (let waited = 0; waited < SOCKET_PATIENCE_MS; waited += LOOK_EVERY_MS) {
-    if (host.files.exists(path)) return;
-    if (process.hasExited) break;
-    await host.clock.sleep(LOOK_EVERY_MS);
-  }
-  const words = process.hasExited ? (await process.exited).lastWords : "it did not open its socket";
-  await process.kill();
-  throw new AppError("guest.start_failed", `failed to start the ${process.label}: ${words.trim()}`, {
-    pveStatus: 500,
-  });
+  await stopHelper(host, tpmProcessId(vmid));
 }

@@ -4,12 +4,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { USER_NETWORK_BOUNDS } from "@gpve/domain/vm/running/vm-bounds.ts";
-import type {
-  GuestFile,
-  GuestProcess,
-  GuestProcesses,
-  GuestStart,
-} from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import type { CallOptions } from "@gpve/domain/guest/guest-processes.ts";
@@ -17,19 +12,13 @@ import { ignore } from "@gpve/kit/background.ts";
 import { listNets, readNet, type VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { escapeComma } from "@gpve/domain/vm/argv/text/option-text.ts";
 import type { QemuHost } from "@gpve/domain/vm/host/qemu-host.ts";
-import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
+import { helperFailed, type HelperPorts, stopHelper, whyNotListening } from "./listening-helper.ts";
 
-export interface UserNetworkPorts {
+export interface UserNetworkPorts extends HelperPorts {
   readonly network: VmNetwork;
-  readonly processes: GuestProcesses;
   readonly qemu: QemuHost;
-  readonly files: FileFacts;
-  readonly clock: Clock;
 }
 
-const SOCKET_PATIENCE_MS = 10_000;
-const LOOK_EVERY_MS = 20;
 /** The guest's SSH is at FIRST_PORT + VMID where that is free. */
 const FIRST_PORT = 20_000;
 const PORTS = 10_000;
@@ -103,13 +92,11 @@ export async function startUserNetwork(
       },
       signal === undefined ? {} : { signal },
     );
-    const failure = await untilListening(host, process, path);
+    const failure = await whyNotListening(host, process, path);
     if (failure === undefined) return { path, access: "rw", owned: true };
     // Somebody was quicker: the next port.
     if (/host forwarding rule/.test(failure) && index + 1 < ports.length) continue;
-    throw new AppError("guest.start_failed", `failed to start the ${process.label}: ${failure}`, {
-      pveStatus: 500,
-    });
+    throw helperFailed(process, failure);
   }
   throw new AppError("capacity.exceeded", `no free port of 127.0.0.1 for the SSH of VM ${vmid}`, {
     pveStatus: 500,
@@ -134,8 +121,7 @@ async function startWalledOff(
 }
 
 export async function stopUserNetwork(host: UserNetworkPorts, vmid: number, key: string): Promise<void> {
-  const process = host.processes.get(userNetworkId(vmid, key));
-  if (process !== undefined && !process.hasExited) await process.stop();
+  await stopHelper(host, userNetworkId(vmid, key));
 }
 
 export async function stopUserNetworks(host: UserNetworkPorts, vmid: number): Promise<void> {
@@ -193,19 +179,4 @@ async function freePorts(host: UserNetworkPorts, vmid: number): Promise<number[]
     if (await host.network.isPortFree(port)) free.push(port);
   }
   return free;
-}
-
-/** What it said instead of listening. */
-async function untilListening(
-  host: UserNetworkPorts,
-  process: GuestProcess,
-  path: string,
-): Promise<string | undefined> {
-  for (let waited = 0; waited < SOCKET_PATIENCE_MS; waited += LOOK_EVERY_MS) {
-    if (process.hasExited) return (await process.exited).lastWords.trim();
-    if (host.files.exists(path)) return undefined;
-    await host.clock.sleep(LOOK_EVERY_MS);
-  }
-  await process.kill();
-  return "it did not open its socket";
 }

@@ -1,29 +1,22 @@
 // Directories of the host in a guest: one virtiofsd for each, in a process of its own. QEMU connects to it and shares
 // the guest's memory with it. It acts as whoever owns the files, so it is root, but sees nothing except its directory.
-import { AppError } from "@gpve/contracts/errors.ts";
 import { fileServerBounds } from "@gpve/domain/vm/running/vm-bounds.ts";
-import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
 import type { HostMappings } from "@gpve/domain/vm/host/host-mappings.ts";
-import type { GuestFile, GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { VirtioFs } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { mappedDirectory } from "../start/take-devices.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
+import { type HelperPorts, startFailed, stopHelper, untilListening } from "./listening-helper.ts";
 
-export interface VirtiofsPorts {
+export interface VirtiofsPorts extends HelperPorts {
   readonly mappings: HostMappings;
-  readonly files: FileFacts;
-  readonly processes: GuestProcesses;
-  readonly clock: Clock;
 }
 
 const PROGRAM = "/usr/lib/qemu/virtiofsd";
 /** It wants to know it before it looks at its options. */
 const FILE_MAX = "/proc/sys/fs/file-max";
 const MAX_SHARES = 10;
-const SOCKET_PATIENCE_MS = 10_000;
-const LOOK_EVERY_MS = 20;
 /** PVE's word -> virtiofsd's. */
 const CACHE: Readonly<Record<string, string>> = {
   always: "always",
@@ -59,10 +52,7 @@ export async function startFileServers(
 }
 
 export async function stopFileServers(host: VirtiofsPorts, vmid: number): Promise<void> {
-  for (let index = 0; index < MAX_SHARES; index++) {
-    const process = host.processes.get(fileServerId(vmid, index));
-    if (process !== undefined && !process.hasExited) await process.stop();
-  }
+  for (let index = 0; index < MAX_SHARES; index++) await stopHelper(host, fileServerId(vmid, index));
 }
 
 async function startOne(
@@ -83,8 +73,7 @@ async function startOne(
   if (!host.files.exists(PROGRAM))
     throw startFailed("virtiofsd is not installed: apt-get install -y qemu-system-common");
   const id = fileServerId(vmid, index);
-  const old = host.processes.get(id);
-  if (old !== undefined && !old.hasExited) await old.stop();
+  await stopHelper(host, id);
   const path = `${host.processes.placeOf(id).ioFolder}/virtiofs`;
   const options = [
     `source=${directory}`,
@@ -119,19 +108,4 @@ async function startOne(
   );
   await untilListening(host, process, path);
   return { path, access: "rw", owned: true };
-}
-
-async function untilListening(host: VirtiofsPorts, process: GuestProcess, path: string): Promise<void> {
-  for (let waited = 0; waited < SOCKET_PATIENCE_MS; waited += LOOK_EVERY_MS) {
-    if (host.files.exists(path)) return;
-    if (process.hasExited) break;
-    await host.clock.sleep(LOOK_EVERY_MS);
-  }
-  const words = process.hasExited ? (await process.exited).lastWords : "it did not open its socket";
-  await process.kill();
-  throw startFailed(`failed to start the ${process.label}: ${words.trim()}`);
-}
-
-function startFailed(message: string): AppError {
-  return new AppError("guest.start_failed", message, { pveStatus: 500 });
 }

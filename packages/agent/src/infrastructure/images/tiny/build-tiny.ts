@@ -2,13 +2,12 @@
 // boot loaders (one for BIOS, one for UEFI), kernel and the root file system as an archive, and a small ext4 one for
 // what must survive a reboot.
 // Nothing here needs root, a loop device or an installed package other than apt, dpkg, e2fsprogs and qemu-utils.
-import { createHash } from "node:crypto";
 import { closeSync, ftruncateSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { zstdCompressSync } from "node:zlib";
 import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { cpioArchive } from "../cpio-archive.ts";
-import { DebianPackages } from "../debian-packages.ts";
+import { debianRecipe } from "../debian-recipe.ts";
 import { FAT_PACKAGE, makeFatPartition } from "../fat-partition.ts";
 import type { ImageRecipe } from "../image-recipe.ts";
 import { masterBootRecord } from "../mbr.ts";
@@ -21,9 +20,6 @@ const MIB = 1024 * 1024;
 const BOOT = { startBytes: MIB, sizeBytes: 63 * MIB, type: EFI_SYSTEM_PARTITION, bootable: true };
 const DATA = { startBytes: 64 * MIB, sizeBytes: 64 * MIB, type: 0x83 };
 const DISK_BYTES = 128 * MIB;
-const KERNEL = "linux-image-cloud-amd64";
-/** Taken with their libraries. Of openssh-client only scp is used, which needs nothing that these do not bring. */
-const SERVICES = ["qemu-guest-agent", "dropbear-bin"];
 const SIGNATURE = 0x67707665;
 
 /**
@@ -60,30 +56,22 @@ boot
 `;
 
 export function tinyRecipe(exec: Exec): ImageRecipe {
-  const debian = new DebianPackages(exec);
-  const packageNames = async (): Promise<{ kernel: string; all: string[] }> => {
-    const graph = await debian.dependencies([KERNEL, ...SERVICES]);
-    const kernel = graph.meaning(KERNEL, /^linux-image-\d/);
-    const services = new Set(SERVICES.flatMap((name) => [name, ...graph.libraries(name)]));
-    const tools = ["busybox-static", "syslinux", "syslinux-common", FAT_PACKAGE, ...UEFI_PACKAGES];
-    return { kernel, all: [kernel, ...tools, ...services, "openssh-client"] };
-  };
-  return {
+  return debianRecipe(exec, {
     name: "tiny",
-    stamp: () => `${recipeHash()} ${debian.listsChanged()}`,
-    inputs: async () => {
-      const files = await debian.locate((await packageNames()).all);
-      return [
-        `recipe ${recipeHash()}`,
-        ...files.map(({ file, checksum }) => `${file} ${checksum}`).toSorted(),
-      ];
-    },
-    build: async (folder, target, say) => {
-      const { kernel, all } = await packageNames();
-      const packages = join(folder, "packages");
-      say(`fetching ${all.length} Debian packages`);
-      await debian.unpack(all, join(folder, "archives"), packages);
-      const release = kernel.replace(/^linux-image-/, "");
+    // Of openssh-client only scp is used, which needs nothing that the programs do not bring.
+    alone: ["busybox-static", "syslinux", "syslinux-common", FAT_PACKAGE, ...UEFI_PACKAGES, "openssh-client"],
+    programs: ["qemu-guest-agent", "dropbear-bin"],
+    own: [
+      GUEST_SCRIPTS,
+      SEED_SCRIPTS,
+      GUEST_MODULES,
+      GUEST_PROGRAMS,
+      SYSLINUX_CONFIG,
+      uefiFiles("", GRUB_CONFIG),
+      BOOT,
+      DATA,
+    ],
+    build: async ({ folder, target, packages, release }, say) => {
       say(`packing the root file system for Linux ${release}`);
       const archive = cpioArchive(await tinyRoot(packages, release, exec));
       writeFileSync(join(folder, "initrd"), zstdCompressSync(archive));
@@ -94,21 +82,7 @@ export function tinyRecipe(exec: Exec): ImageRecipe {
       await makeDataPartition(exec, disk);
       await exec("qemu-img", ["convert", "-f", "raw", "-O", "qcow2", disk, target]);
     },
-  };
-}
-
-function recipeHash(): string {
-  const own = JSON.stringify([
-    GUEST_SCRIPTS,
-    SEED_SCRIPTS,
-    GUEST_MODULES,
-    GUEST_PROGRAMS,
-    SYSLINUX_CONFIG,
-    uefiFiles("", GRUB_CONFIG),
-    BOOT,
-    DATA,
-  ]);
-  return createHash("sha256").update(own).digest("hex");
+  });
 }
 
 function writeDisk(path: string, bootCode: Uint8Array): void {

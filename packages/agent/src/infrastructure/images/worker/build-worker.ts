@@ -1,48 +1,28 @@
 // The machine of L3 workers, in two steps that are kept by what goes into them: what comes of Debian (a kernel, the archive
 // that it starts with, a root without Kubernetes), and a disk of that root with the programs of one version of Kubernetes.
 // Nothing here needs an installed package other than apt, dpkg and e2fsprogs.
-import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { zstdCompressSync } from "node:zlib";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { cpioArchive, type CpioEntry } from "../cpio-archive.ts";
-import { DebianPackages } from "../debian-packages.ts";
+import { debianRecipe } from "../debian-recipe.ts";
 import type { ImageRecipe } from "../image-recipe.ts";
 import { earlyRoot, WORKER_MODULES, WORKER_PROGRAMS, workerRoot } from "./worker-root.ts";
 import { EARLY_INIT, WORKER_SCRIPTS } from "./worker-scripts.ts";
 
-const KERNEL = "linux-image-cloud-amd64";
-/** Taken with their libraries. */
-const TOOLS = ["nftables", "mount"];
 const MIB = 2 ** 20;
 
 /** A folder with `vmlinuz`, `initrd` and `root/`. */
 export function workerBaseRecipe(exec: Exec): ImageRecipe {
-  const debian = new DebianPackages(exec);
-  const packageNames = async (): Promise<{ kernel: string; all: string[] }> => {
-    const graph = await debian.dependencies([KERNEL, ...TOOLS]);
-    const kernel = graph.meaning(KERNEL, /^linux-image-\d/);
-    const tools = new Set(TOOLS.flatMap((name) => [name, ...graph.libraries(name)]));
-    return { kernel, all: [kernel, "busybox-static", ...tools] };
-  };
-  return {
+  return debianRecipe(exec, {
     name: "worker-base",
     suffix: "",
-    stamp: () => `${recipeHash()} ${debian.listsChanged()}`,
-    inputs: async () => {
-      const files = await debian.locate((await packageNames()).all);
-      return [
-        `recipe ${recipeHash()}`,
-        ...files.map(({ file, checksum }) => `${file} ${checksum}`).toSorted(),
-      ];
-    },
-    build: async (folder, target, say) => {
-      const { kernel, all } = await packageNames();
-      const packages = join(folder, "packages");
-      say(`fetching ${all.length} Debian packages for the machine of workers`);
-      await debian.unpack(all, join(folder, "archives"), packages);
-      const release = kernel.replace(/^linux-image-/, "");
+    alone: ["busybox-static"],
+    programs: ["nftables", "mount"],
+    own: [EARLY_INIT, WORKER_SCRIPTS, WORKER_MODULES, WORKER_PROGRAMS],
+    purpose: " for the machine of workers",
+    build: async ({ target, packages, release }, say) => {
       say(`packing the machine of workers with Linux ${release}`);
       mkdirSync(target);
       const early = cpioArchive(await earlyRoot(packages, release, exec));
@@ -50,7 +30,7 @@ export function workerBaseRecipe(exec: Exec): ImageRecipe {
       cpSync(join(packages, "boot", `vmlinuz-${release}`), join(target, "vmlinuz"));
       writeTree(join(target, "root"), await workerRoot(packages, release, exec));
     },
-  };
+  });
 }
 
 export interface WorkerDiskParts {
@@ -100,9 +80,4 @@ function writeTree(folder: string, entries: readonly CpioEntry[]): void {
     else if (kind === "link") symlinkSync(Buffer.from(data).toString(), target);
     else writeFileSync(target, data, { mode: executable === true ? 0o755 : 0o644 });
   }
-}
-
-function recipeHash(): string {
-  const own = JSON.stringify([EARLY_INIT, WORKER_SCRIPTS, WORKER_MODULES, WORKER_PROGRAMS]);
-  return createHash("sha256").update(own).digest("hex");
 }

@@ -1,0 +1,53 @@
+// What the helpers of a VM have in common: processes of their own that QEMU reaches by a unix socket.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface HelperPorts {
+  readonly processes: GuestProcesses;
+  readonly files: FileFacts;
+  readonly clock: Clock;
+}
+
+const SOCKET_PATIENCE_MS = 10_000;
+const LOOK_EVERY_MS = 20;
+
+export async function stopHelper({ processes }: Pick<HelperPorts, "processes">, id: string): Promise<void> {
+  const process = processes.get(id);
+  if (process !== undefined && !process.hasExited) await process.stop();
+}
+
+/** Resolves when it listens, or with what it said instead; then it does not run any more. */
+export async function whyNotListening(
+  { files, clock }: HelperPorts,
+  process: GuestProcess,
+  socket: string,
+  patienceMs = SOCKET_PATIENCE_MS,
+): Promise<string | undefined> {
+  for (let waited = 0; waited < patienceMs; waited += LOOK_EVERY_MS) {
+    if (process.hasExited) return (await process.exited).lastWords.trim();
+    if (files.exists(socket)) return undefined;
+    await clock.sleep(LOOK_EVERY_MS);
+  }
+  await process.kill();
+  return "it did not open its socket";
+}
+
+export async function untilListening(
+  host: HelperPorts,
+  process: GuestProcess,
+  socket: string,
+  patienceMs?: number,
+): Promise<void> {
+  const why = await whyNotListening(host, process, socket, patienceMs);
+  if (why !== undefined) throw helperFailed(process, why);
+}
+
+export function helperFailed({ label }: Pick<GuestProcess, "label">, why: string): AppError {
+  return startFailed(`failed to start the ${label}: ${why}`);
+}
+
+export function startFailed(message: string): AppError {
+  return new AppError("guest.start_failed", message, { pveStatus: 500 });
+}
