@@ -127,6 +127,22 @@ const idsOnce: Rule = ({ nodes }) => {
   });
 };
 
+/** Of machines that have no name of their own it is known too. */
+const hostnamesOnce: Rule = ({ metadata, controlPlane, pools, nodes }) => {
+  const owners = new Map<string, string>();
+  const members = [{ name: "cp", count: controlPlane.count }, ...pools].flatMap(({ name, count }) =>
+    Array.from({ length: count }, (_, at) => `${metadata.name}-${name}-${at + 1}`),
+  );
+  return members.flatMap((name) => {
+    const hostname = nodes[name]?.hostname ?? name;
+    const other = owners.get(hostname);
+    owners.set(hostname, name);
+    return other === undefined
+      ? []
+      : [problem("names-clash", `has the hostname ${hostname}, which is ${other}'s`, "nodes", name)];
+  });
+};
+
 const hosts: Rule = ({ providers, nodes, placement, controlPlane }) => {
   const known = providers.flatMap((provider) => provider.nodes);
   return [
@@ -300,6 +316,7 @@ const rules: readonly Rule[] = [
   addresses,
   addressesOnce,
   idsOnce,
+  hostnamesOnce,
   hosts,
   networks,
   vmidRanges,

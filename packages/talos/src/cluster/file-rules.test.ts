@@ -24,6 +24,8 @@ test.each<[string, Readonly<Record<string, unknown>>]>([
   ["networks-overlap", { network: { ...network, podCIDRs: ["10.0.0.0/16"] } }],
   ["vmid-ranges", { vmids: { worker: "2500-3500" } }],
   ["names-clash", { pools: [{ name: "cp" }] }],
+  ["names-clash", { nodes: { "prod-cp-1": { hostname: "a" }, "prod-cp-2": { hostname: "a" } } }],
+  ["names-clash", { nodes: { "prod-cp-1": { hostname: "prod-cp-2" } } }],
   ["storage-pool-diskless", { pools: [{ name: "store", role: "storage" }] }],
   ["node-unknown", { nodes: { "prod-cp-9": {} } }],
   ["host-unknown", { nodes: { "prod-cp-1": { host: "pve9" } } }],

@@ -5,6 +5,7 @@ import { isObject } from "@gpve/client/response-error.ts";
 import { writeConfig } from "../config/config-text.ts";
 import type { TalosMachine } from "../client/talos-client.ts";
 import { configDifferences, ConfigReader, type ReadConfig, withVersions } from "./config-parts.ts";
+import { lookAtNetwork } from "./look-at-network.ts";
 import type { MachineAddress, Machines } from "./machines-port.ts";
 import type { SeenChange, SeenEtcd, SeenTalos } from "./world.ts";
 
@@ -59,10 +60,11 @@ async function asMember(
 ): Promise<SeenTalos> {
   const found = await uuidOf(client);
   if (found !== question.uuid) return foreign(question, found);
-  const [{ tag }, status, text] = await Promise.all([
+  const [{ tag }, status, text, network] = await Promise.all([
     client.version(),
     client.resource("runtime", "MachineStatuses.runtime.talos.dev", "machine"),
     client.machineConfig(),
+    lookAtNetwork(client),
   ]);
   const read = reader.read(question.name, text);
   const { isReady, unmet } = readiness(status);
@@ -81,6 +83,7 @@ async function asMember(
     ...given({ change }),
     etcd: isControlPlane ? await etcdOf(client) : undefined,
     etcdService: isControlPlane ? ((await client.serviceState("etcd")) ?? "") : "",
+    network,
   };
 }
 

@@ -41,6 +41,20 @@ export interface SeenChange {
   readonly differences: readonly string[];
 }
 
+export interface SeenRoute {
+  readonly gateway: string;
+  readonly link: string;
+  /** The smaller one is taken. */
+  readonly priority: number;
+}
+
+/** As the machine tells it; what it did not tell is not there. */
+export interface SeenNetwork {
+  /** The name it has, whatever its configuration says. */
+  readonly announced?: string;
+  readonly defaultRoutes?: readonly SeenRoute[];
+}
+
 export type SeenTalos =
   /** The guest does not run. */
   | { readonly state: "off" }
@@ -59,6 +73,7 @@ export type SeenTalos =
       readonly etcd: SeenEtcd | undefined;
       /** etcd's service as the machine names its state; "Preparing" while it has no data. */
       readonly etcdService: string;
+      readonly network?: SeenNetwork;
     };
 
 export type Configured = Extract<SeenTalos, { state: "configured" }>;

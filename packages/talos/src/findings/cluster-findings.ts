@@ -26,6 +26,30 @@ export const clusterFindings = {
       "Upgrades install it. One of metal does not read the addresses of nocloud's drive, and the machine falls back to DHCP.",
     fix: "Take machine.install.image out of the patch: it is set from image.platform and the schematic.",
   },
+  "hostname-clash": {
+    area: "machine",
+    title: "Two machines say that they have the same name",
+    evidence: "the machines, and the name that each of them tells",
+    cause:
+      "A patch sets one hostname for several, a machine was cloned with its configuration, or a DHCP server gives names. etcd and Kubernetes know machines by their names: one would take the other's place.",
+    fix: "Take the hostname out of patches and the DHCP server; nodes.*.hostname gives one machine another name. Then apply again: nothing was changed.",
+  },
+  "hostname-differs": {
+    area: "machine",
+    title: "A machine has another name than the file says",
+    evidence: "the name it tells, and the one of the file",
+    cause:
+      "An upgrade or a patch left it with a name of its own (HostnameConfig's auto), so that it registers as another node.",
+    fix: "Write that name into nodes.*.hostname, or make it anew: gpvectl talos replace MACHINE.",
+  },
+  "default-route-wrong": {
+    area: "network",
+    title: "A machine's way out is not the gateway of the file",
+    evidence: "the default routes that it tells, and network.gateway",
+    cause:
+      "A second card that nobody configured got an address and a default route by DHCP, or network.gateway is not what the DHCP server gives. Answers leave by the wrong card, and etcd may choose the wrong address.",
+    fix: "Configure that card in a patch (a LinkConfig without routes), take it away, or correct network.gateway. Then apply again.",
+  },
   "hostname-changes": {
     area: "kubernetes",
     title: "A machine that is a node would get another name",

@@ -236,6 +236,14 @@ export const fileFindings = {
     cause: "templates.nodes names a node that is in no provider's list.",
     fix: "Correct the name, or add the node to its provider.",
   },
+  "hostname-patched": {
+    area: "file",
+    title: "A patch changes a machine's hostname",
+    evidence: "the machine, and what its configuration would say",
+    cause:
+      "Nodes and members of etcd are known by the names of the file. A patch for several machines would give all of them one name; HostnameConfig with auto gives them names of their own.",
+    fix: "Take it out of the patch and write nodes.NAME.hostname.",
+  },
   "patch-unreadable": {
     area: "file",
     title: "A patch cannot be used",

@@ -29,11 +29,38 @@ export interface RenderSource {
 export function machineConfig(source: RenderSource, machine: Machine): PatchedConfig {
   const { cluster } = source;
   const own = nodeDocuments(contracts[cluster.versions.contract], nodeSettings(cluster, machine));
-  return patched(source, machine.role, machine.extensions, [
+  const config = patched(source, machine.role, machine.extensions, [
     ...settingsPatch(source, cluster.talos.diskEncryption, machine.name),
     { source: `cluster.yaml, machine ${machine.name}`, text: writeConfig(own) },
     ...files(source, [...cluster.talos.patches.map(({ file }) => file), ...machine.patchFiles]),
   ]);
+  refuseHostname(machine, config.documents);
+  return config;
+}
+
+/** Patches were checked before: these are texts. */
+interface HostnameParts {
+  readonly kind?: string;
+  readonly auto?: string;
+  readonly hostname?: string;
+  readonly machine?: { readonly network?: { readonly hostname?: string } };
+}
+
+/** Everything knows a machine by the name that the file gives it. */
+function refuseHostname({ name, hostname }: Machine, documents: readonly ConfigDocument[]): void {
+  const named = documents.flatMap((document): readonly string[] => {
+    const { kind, auto, hostname: own, machine } = document as HostnameParts;
+    if (kind === "HostnameConfig")
+      return [auto === "off" ? (own ?? "none") : `${own ?? "none"}, auto: ${auto ?? "none"}`];
+    return machine?.network?.hostname === undefined ? [] : [machine.network.hostname];
+  });
+  if (named.length === 1 && named[0] === hostname) return;
+  const found = named.join(" and ") || "none";
+  throw new AppError(
+    "config.invalid",
+    `with its patches ${name} has the hostname ${found}, and the file says ${hostname}`,
+    { data: { finding: "hostname-patched" } },
+  );
 }
 
 /** What all machines of a role share: what `talosctl gen config` calls controlplane.yaml and worker.yaml. */

@@ -181,6 +181,17 @@ test("a patch that is not there or does not fit is a finding, before anything is
   checkPatches(source(patches, { "all.yaml": "machine: { sysctls: { a: b } }" }));
 });
 
+test.each([
+  ["kind: HostnameConfig\napiVersion: v1alpha1\nauto: off\nhostname: web\n", "the hostname web, and"],
+  ["kind: HostnameConfig\napiVersion: v1alpha1\nauto: stable\n", "auto: stable, and"],
+  ["machine: { network: { hostname: web } }", "web and prod-cp-1, and"],
+])("a patch that changes hostnames (%j) is hostname-patched", (text, told) => {
+  const patches = { talos: { patches: [{ file: "all.yaml" }] } };
+  const check = () => checkPatches(source(patches, { "all.yaml": text }));
+  expect(check).toThrow(told);
+  expect(check).toThrow(expect.objectContaining({ data: { finding: "hostname-patched" } }));
+});
+
 test("disks are encrypted with a key of each machine, or the TPM's", () => {
   const keysOf = (kind: string, name: string) =>
     configOf(name, source({ talos: { diskEncryption: kind } }))

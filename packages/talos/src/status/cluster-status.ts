@@ -1,6 +1,7 @@
 // How a cluster is, in one look: machines, versions, etcd, nodes, certificates, the last snapshot.
 import { X509Certificate } from "node:crypto";
 import type { Desired } from "../engine/desired.ts";
+import { routeProblem } from "../engine/default-routes.ts";
 import { etcdHealth } from "../engine/quorum.ts";
 import { configured, nodeOf, type SeenMachine, type World } from "../engine/world.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
@@ -139,11 +140,40 @@ function clusterChecks(
       detail: world.kubernetes === undefined ? "no answer at the endpoint" : "at the endpoint",
     },
     all("nodes are ready", (seen) => seen !== undefined && nodeOf(world, seen)?.isReady === true),
+    ...networkChecks(desired, world),
     {
       name: "certificates are valid for a month",
       isFine: expiring.length === 0,
       detail: expiring.map(({ name, daysLeft }) => `${name}: ${daysLeft} days`).join(", ") || "yes",
     },
+  ];
+}
+
+/** Only of machines that tell it. */
+function networkChecks({ cluster, machines }: Desired, world: World): readonly Check[] {
+  const told = machines.flatMap(({ name, hostname }) => {
+    const network = configured(world.machines.get(name))?.network;
+    return network === undefined ? [] : [{ name, hostname, network }];
+  });
+  const check = (title: string, problems: readonly string[]): Check => ({
+    name: title,
+    isFine: problems.length === 0,
+    detail: problems.join("; ") || `${told.length} of ${machines.length}`,
+  });
+  return [
+    check(
+      "machines have the names of the file",
+      told.flatMap(({ name, hostname, network: { announced } }) =>
+        announced === undefined || announced === hostname ? [] : [`${name} says that it is ${announced}`],
+      ),
+    ),
+    check(
+      "the way out is network.gateway",
+      told.flatMap(({ name, network }) => {
+        const problem = routeProblem(cluster.network, network);
+        return problem === undefined ? [] : [`${name}: ${problem}`];
+      }),
+    ),
   ];
 }
 

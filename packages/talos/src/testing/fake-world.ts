@@ -155,7 +155,7 @@ export class FakeWorld {
     return [...this.machines.values()].flatMap((machine) => {
       if (machine.config === undefined) return [];
       const { kubelet } = this.#reader.read(machine.hostname, machine.config.text).parts;
-      return [{ hostname: machine.hostname, isOn: machine.isOn, version: kubelet ?? "" }];
+      return [{ hostname: machine.announced, isOn: machine.isOn, version: kubelet ?? "" }];
     });
   }
 

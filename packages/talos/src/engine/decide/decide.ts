@@ -11,6 +11,7 @@ import {
   refuseRenaming,
   refuseShrinking,
 } from "./decide-guests.ts";
+import { refuseClashes, refuseOtherNames, refuseRoutes } from "./decide-network.ts";
 import { makeTemplates, removeTemplates } from "./decide-templates.ts";
 import {
   addonsWhere,
@@ -36,6 +37,7 @@ const addons = addonsWhere(() => true);
 /** In this order: the first rule that has something to say is followed, then everything is looked at again. */
 const everything: readonly Rule[] = [
   refuseForeign,
+  refuseClashes,
   refuseRenaming,
   removeStale,
   recordReplaced,
@@ -46,11 +48,13 @@ const everything: readonly Rule[] = [
   changeHot,
   reach,
   configure,
+  refuseRoutes,
   bootstrap,
   rejoin,
   join,
   reachKubernetes,
   network,
+  refuseOtherNames,
   nodesReady,
   detachIso,
   uncordon,
@@ -78,14 +82,17 @@ const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
   ],
   bootstrap: [
     refuseForeign,
+    refuseClashes,
     removeStale,
     reach,
     configure,
+    refuseRoutes,
     bootstrap,
     rejoin,
     join,
     reachKubernetes,
     network,
+    refuseOtherNames,
     nodesReady,
     detachIso,
   ],

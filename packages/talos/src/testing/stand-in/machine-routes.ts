@@ -20,7 +20,7 @@ export interface MachineHooks {
 const SENSITIVE = ["MachineConfigs.config.talos.dev"];
 
 export function machineRoutes(machine: MachineState, hooks: MachineHooks): (router: ConnectRouter) => void {
-  const metadata = () => ({ hostname: machine.hostname });
+  const metadata = () => ({ hostname: machine.announced });
   const done = () => ({ messages: [{ metadata: metadata() }] });
   return (router) => {
     router.service(MachineService, {
@@ -32,7 +32,7 @@ export function machineRoutes(machine: MachineState, hooks: MachineHooks): (rout
       },
       hostname: (_, context) => {
         need(context, "os:reader", "os:operator");
-        return { messages: [{ metadata: metadata(), hostname: machine.hostname }] };
+        return { messages: [{ metadata: metadata(), hostname: machine.announced }] };
       },
       applyConfiguration: ({ data, mode, dryRun }, context) => {
         if (machine.stage !== "maintenance") need(context);

@@ -31,6 +31,11 @@ export class MachineState {
   isOn = true;
   /** Faults of tests. */
   isTimeInSync = true;
+  /** The name it tells instead of its configuration's. */
+  announces: string | undefined;
+  /** Its default routes, as gateways and cards; none are told unless said. */
+  defaultRoutes: readonly { readonly gateway: string; readonly link: string; readonly priority?: number }[] =
+    [];
   installerExitCode = 0;
   /** The new system does not boot: the machine goes back to the old one. */
   failsToBootNew = false;
@@ -56,6 +61,11 @@ export class MachineState {
 
   get hostname(): string {
     return this.#config?.hostname ?? `talos-${this.#facts.uuid.slice(0, 5)}`;
+  }
+
+  /** What others learn of it. */
+  get announced(): string {
+    return this.announces ?? this.hostname;
   }
 
   get version(): string {
@@ -219,7 +229,7 @@ export class MachineState {
         uuid: this.#facts.uuid,
         manufacturer: "QEMU",
       },
-      "network/HostnameStatuses.net.talos.dev/hostname": { hostname: this.hostname, domainname: "" },
+      "network/HostnameStatuses.net.talos.dev/hostname": { hostname: this.announced, domainname: "" },
       "runtime/KernelCmdlines.runtime.talos.dev/cmdline": { cmdline: this.cmdline },
       "runtime/TimeStatuses.v1alpha1.talos.dev/node": { synced: this.isTimeInSync },
     };
@@ -230,12 +240,39 @@ export class MachineState {
         size: gib * 1024 ** 3,
       };
     }
+    for (const { gateway, link, priority = 1024 } of this.defaultRoutes)
+      named[`network/RouteStatuses.net.talos.dev/${link}/inet4/${gateway}//${priority}`] = {
+        ...ROUTE,
+        gateway,
+        outLinkName: link,
+        priority,
+      };
+    // One that is no default route, as every machine has.
+    if (this.defaultRoutes.length > 0)
+      named["network/RouteStatuses.net.talos.dev/lo/inet4//127.0.0.0/8/0"] = {
+        ...ROUTE,
+        dst: "127.0.0.0/8",
+        outLinkName: "lo",
+        table: "local",
+      };
     if (this.#config !== undefined)
       named["config/MachineConfigs.config.talos.dev/v1alpha1"] = this.#config.text;
     return named;
   }
 }
 
+const ROUTE = {
+  family: "inet4",
+  dst: "",
+  src: "",
+  gateway: "",
+  table: "main",
+  priority: 0,
+  scope: "global",
+  type: "unicast",
+  flags: "",
+  protocol: "static",
+};
 const NO_REBOOT = 2;
 const HASH_BYTES = 32;
 
