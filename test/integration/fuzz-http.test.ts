@@ -14,11 +14,11 @@ import { fuzzRequest, type FuzzContext } from "../support/fuzz/requests.ts";
 import { apiOf, loginHeaders, startGpve, type Gpve } from "../support/gpve.ts";
 import { residentMiB } from "../support/process.ts";
 
-const REQUESTS = Number(process.env["GPVE_FUZZ_REQUESTS"] ?? 40_000);
+const REQUESTS = Number(process.env["GPVE_FUZZ_REQUESTS"] ?? 10_000);
 const SEED = Number(process.env["GPVE_FUZZ_SEED"] ?? Date.now() % 1_000_000);
 const CONNECTIONS = 16;
 /** Answered three seconds late by design, so they wait side by side. */
-const REFUSED_LOGINS = 600;
+const REFUSED_LOGINS = 200;
 const REFUSED_AT_ONCE = 150;
 const SLOW_CLIENTS = 20;
 const ANSWER_TIMEOUT_MS = 20_000;

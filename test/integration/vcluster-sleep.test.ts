@@ -21,6 +21,9 @@ if (!canRunClusters)
 
 const PARTS = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
+/** What waits for the clock is in the long run. */
+const WITH_CALENDAR = process.env["GPVE_VC_CALENDAR"] !== undefined;
+
 describe.skipIf(!canRunClusters)("a virtual cluster that sleeps", () => {
   let gpve: Gpve;
   const kubeconfig = (): string => join(gpve.data, "nap.kubeconfig");
@@ -102,26 +105,33 @@ describe.skipIf(!canRunClusters)("a virtual cluster that sleeps", () => {
     expect(await waiting).toMatchObject({ code: 0 });
   });
 
-  test("wakes by itself for its next CronJob, which then comes", { timeout: 600_000 }, async () => {
-    const kept = (...argv: readonly string[]) => kubectl(kubeconfig(), ...argv);
-    const wakes = async (): Promise<number> => {
-      const { out } = await ctl(gpve, "api", "get", "/cluster/tasks", "-o", "json");
-      return (JSON.parse(out) as { type: string }[]).filter(({ type }) => type === "vcwake").length;
-    };
-    await expect.poll(async () => (await pods()).code, { timeout: 120_000 }).toBe(0);
-    const tick = ["create", "cronjob", "tick", "--image=gpve.local/busybox:1", "--schedule=@every 20s"];
-    expect(await kept(...tick, "--", "true")).toMatchObject({ code: 0 });
-    const before = await wakes();
-    expect(await ctl(gpve, "vc", "sleep", "nap")).toMatchObject({ code: 0 });
-    const began = performance.now();
-    await expect.poll(wakes, { timeout: 120_000, interval: 1_000 }).toBe(before + 1);
-    await expect.poll(power, { timeout: 120_000, interval: 1_000 }).toBe("hot");
-    console.info(`woken for its job after ${Math.round(performance.now() - began)} ms`);
-    await expect
-      .poll(async () => (await kept("get", "jobs", "-o", "name")).out, { timeout: 120_000, interval: 1_000 })
-      .toContain("job.batch/tick-");
-    expect(await kept("delete", "cronjob", "tick")).toMatchObject({ code: 0 });
-  });
+  test.skipIf(!WITH_CALENDAR)(
+    "wakes by itself for its next CronJob, which then comes",
+    { timeout: 600_000 },
+    async () => {
+      const kept = (...argv: readonly string[]) => kubectl(kubeconfig(), ...argv);
+      const wakes = async (): Promise<number> => {
+        const { out } = await ctl(gpve, "api", "get", "/cluster/tasks", "-o", "json");
+        return (JSON.parse(out) as { type: string }[]).filter(({ type }) => type === "vcwake").length;
+      };
+      await expect.poll(async () => (await pods()).code, { timeout: 120_000 }).toBe(0);
+      const tick = ["create", "cronjob", "tick", "--image=gpve.local/busybox:1", "--schedule=@every 20s"];
+      expect(await kept(...tick, "--", "true")).toMatchObject({ code: 0 });
+      const before = await wakes();
+      expect(await ctl(gpve, "vc", "sleep", "nap")).toMatchObject({ code: 0 });
+      const began = performance.now();
+      await expect.poll(wakes, { timeout: 120_000, interval: 1_000 }).toBe(before + 1);
+      await expect.poll(power, { timeout: 120_000, interval: 1_000 }).toBe("hot");
+      console.info(`woken for its job after ${Math.round(performance.now() - began)} ms`);
+      await expect
+        .poll(async () => (await kept("get", "jobs", "-o", "name")).out, {
+          timeout: 120_000,
+          interval: 1_000,
+        })
+        .toContain("job.batch/tick-");
+      expect(await kept("delete", "cronjob", "tick")).toMatchObject({ code: 0 });
+    },
+  );
 
   test("is made asleep where that is asked for, and starts for the first who comes", async () => {
     expect(await ctl(gpve, "vc", "create", "later", "--asleep", "--wait")).toMatchObject({ code: 0 });
@@ -133,33 +143,37 @@ describe.skipIf(!canRunClusters)("a virtual cluster that sleeps", () => {
     expect(await ctl(gpve, "vc", "delete", "later", "--yes")).toMatchObject({ code: 0 });
   }, 600_000);
 
-  test("gets new certificates before its own end, and answers again", { timeout: 600_000 }, async () => {
-    const file = (name: string): string => join(gpve.data, "vclusters/clusters/nap/pki", name);
-    const read = (name: string): string => readFileSync(file(name), "utf8");
-    const isDue = (): boolean => dueForRenewal(readCertificate(read("scheduler.crt")), Date.now());
-    await expect.poll(async () => (await pods()).code, { timeout: 120_000 }).toBe(0);
-    await expect.poll(power, { timeout: 60_000 }).toBe("hot");
-    await gpve.kill();
-    const ca = { certPem: read("ca.crt"), key: await loadPrivateKey(read("ca.key")) };
-    const old = await issueCertificate(ca, {
-      commonName: "system:kube-scheduler",
-      usage: "client",
-      now: Date.now() - 300 * 86_400_000,
-      lifetimeMs: 365 * 86_400_000,
-    });
-    writeFileSync(file("scheduler.key"), old.keyPem, { mode: 0o600 });
-    writeFileSync(file("scheduler.crt"), old.certPem, { mode: 0o600 });
-    expect(isDue()).toBe(true);
-    gpve = await gpve.restart();
-    const renewals = async (): Promise<readonly string[]> => {
-      const { out } = await ctl(gpve, "api", "get", "/cluster/tasks", "-o", "json");
-      const tasks = JSON.parse(out) as { type: string; status?: string }[];
-      return tasks.flatMap(({ type, status = "" }) => (type === "vcrenew" ? [status] : []));
-    };
-    await expect.poll(renewals, { timeout: 400_000, interval: 1_000 }).toEqual(["OK"]);
-    expect(isDue()).toBe(false);
-    expect(await pods()).toMatchObject({ code: 0 });
-  });
+  test.skipIf(!WITH_CALENDAR)(
+    "gets new certificates before its own end, and answers again",
+    { timeout: 600_000 },
+    async () => {
+      const file = (name: string): string => join(gpve.data, "vclusters/clusters/nap/pki", name);
+      const read = (name: string): string => readFileSync(file(name), "utf8");
+      const isDue = (): boolean => dueForRenewal(readCertificate(read("scheduler.crt")), Date.now());
+      await expect.poll(async () => (await pods()).code, { timeout: 120_000 }).toBe(0);
+      await expect.poll(power, { timeout: 60_000 }).toBe("hot");
+      await gpve.kill();
+      const ca = { certPem: read("ca.crt"), key: await loadPrivateKey(read("ca.key")) };
+      const old = await issueCertificate(ca, {
+        commonName: "system:kube-scheduler",
+        usage: "client",
+        now: Date.now() - 300 * 86_400_000,
+        lifetimeMs: 365 * 86_400_000,
+      });
+      writeFileSync(file("scheduler.key"), old.keyPem, { mode: 0o600 });
+      writeFileSync(file("scheduler.crt"), old.certPem, { mode: 0o600 });
+      expect(isDue()).toBe(true);
+      gpve = await gpve.restart();
+      const renewals = async (): Promise<readonly string[]> => {
+        const { out } = await ctl(gpve, "api", "get", "/cluster/tasks", "-o", "json");
+        const tasks = JSON.parse(out) as { type: string; status?: string }[];
+        return tasks.flatMap(({ type, status = "" }) => (type === "vcrenew" ? [status] : []));
+      };
+      await expect.poll(renewals, { timeout: 400_000, interval: 1_000 }).toEqual(["OK"]);
+      expect(isDue()).toBe(false);
+      expect(await pods()).toMatchObject({ code: 0 });
+    },
+  );
 
   test("is not there for who connects to one that was stopped, and leaves nothing behind", async () => {
     expect(await ctl(gpve, "vc", "stop", "nap")).toMatchObject({ code: 0 });

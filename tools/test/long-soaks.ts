@@ -5,6 +5,8 @@ export interface LongSoak {
   readonly file: string;
   /** Beside the code it tests, not among the integration tests. */
   readonly isUnit?: true;
+  /** Nothing of the file is in the short run: what it shows is seen there more cheaply, or in unit tests alone. */
+  readonly isWhole?: true;
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -37,6 +39,7 @@ export const longSoaks: readonly LongSoak[] = [
   {
     name: "the story of a Debian guest, whose clone boots too",
     file: "test/integration/guest-story.test.ts",
+    isWhole: true,
     env: { GPVE_STORY_CLONE: "1" },
   },
   {
@@ -125,5 +128,62 @@ export const longSoaks: readonly LongSoak[] = [
     name: "upstream's conformance tests of the API, against a virtual cluster",
     file: "test/integration/vcluster-conformance.test.ts",
     env: { GPVE_VC_CONFORMANCE: "1" },
+  },
+  {
+    name: "a storage that is no directory, inside a Debian guest: the whole conformance suite",
+    file: "test/integration/storage-lvmthin.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "Packer makes a template from an installation disc",
+    file: "test/integration/clients/packer.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "a running VM moves to another gpve",
+    file: "test/integration/remote-migrate.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "a VM whose disks are copied to another node, which takes over, and the way back",
+    file: "test/integration/replication.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "a virtual cluster that moves to another node, and back",
+    file: "test/integration/vcluster-migrate.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "backups of virtual clusters, and what becomes of them",
+    file: "test/integration/vcluster-backup.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "virtual clusters with an etcd of their own, on somebody else's, and with an OpenID issuer",
+    file: "test/integration/vcluster-stores.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "three nodes on SQLite too: killed, cut off and back",
+    file: "test/integration/three-nodes.test.ts",
+    env: { GPVE_NODES_STORES: "sqlite,etcd" },
+  },
+  {
+    name: "the Talos driver's contract by PVE's commands on the node",
+    file: "test/integration/talos-driver.test.ts",
+    env: { GPVE_TALOS_QM: "1" },
+  },
+  {
+    name: "a virtual cluster that sleeps: its CronJobs wake it, its certificates are renewed",
+    file: "test/integration/vcluster-sleep.test.ts",
+    env: { GPVE_VC_CALENDAR: "1" },
   },
 ];

@@ -6,9 +6,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const longest: readonly string[] = [
   "test/integration/vcluster.test.ts",
   // These wait for much of their time, and others compute beside them.
-  "test/integration/guest-story.test.ts",
   "test/integration/ha.test.ts",
-  "test/integration/storage-lvmthin.test.ts",
   "test/integration/talos-apply.test.ts",
   "test/integration/crash/vm-crash-copies.test.ts",
   "test/integration/crash/vm-crash-life.test.ts",
@@ -18,12 +16,9 @@ const longest: readonly string[] = [
   "test/integration/clients/opentofu.test.ts",
   "test/integration/lab.test.ts",
   "test/integration/three-nodes.test.ts",
-  "test/integration/replication.test.ts",
   "test/integration/store-etcd.test.ts",
   "test/integration/quotas-killed.test.ts",
   "test/integration/fuzz-http.test.ts",
-  // Shares the machine's one bridge with the story of a guest.
-  "test/integration/clients/packer.test.ts",
 ];
 
 export class LongestFirst extends BaseSequencer {

@@ -9,7 +9,7 @@ import { generator } from "../../support/seeded.ts";
 const LONG = process.env["GPVE_CRASH_KILLS"];
 /** Kills spread over the time that the operation takes: they hit the inside of steps. */
 const KILLS_BETWEEN = Number(LONG ?? 1);
-const POINTS_AT_LEAST = 4;
+const POINTS = 3;
 const SEED = Number(process.env["GPVE_SEED"] ?? Date.now() % 1_000_000);
 const random = generator(SEED);
 
@@ -65,17 +65,15 @@ export async function crashEverywhere(world: CrashWorld, each: CrashCase): Promi
   return all.length;
 }
 
-/** One point of each phase, and others until there are enough; in the order in which the operation comes to them. */
+/** As many as a run has time for, of as many phases as can be; in the order in which the operation comes to them. */
 function drawn(points: readonly PointOfInterest[]): PointOfInterest[] {
   const shuffled = points
     .map((point) => ({ point, at: random() }))
     .toSorted((a, b) => a.at - b.at)
     .map(({ point }) => point);
-  const chosen = new Set<PointOfInterest>();
-  for (const phase of new Set(shuffled.map((point) => point.phase))) {
-    const one = shuffled.find((point) => point.phase === phase);
-    if (one !== undefined) chosen.add(one);
-  }
-  for (const point of shuffled) if (chosen.size < POINTS_AT_LEAST) chosen.add(point);
+  const firstOfPhases = shuffled.filter(
+    ({ phase }, index) => shuffled.findIndex((other) => other.phase === phase) === index,
+  );
+  const chosen = new Set([...firstOfPhases, ...shuffled].slice(0, POINTS));
   return points.filter((point) => chosen.has(point));
 }
