@@ -187,6 +187,34 @@ function coredns(version: string): ComponentRelease {
   };
 }
 
+/** 3.7 cannot be built as a module: it is of two, one of which is published nowhere. */
+function traefik(version: string): ComponentRelease {
+  return {
+    version,
+    sources: (architecture) => {
+      const at = (file: string): string => github("traefik/traefik", `v${version}`, file);
+      return [
+        {
+          by: "download",
+          archive: {
+            url: at(`traefik_v${version}_linux_${architecture}.tar.gz`),
+            checksums: at(`traefik_v${version}_checksums.txt`),
+          },
+          programs: { traefik: "traefik" },
+        },
+        {
+          by: "go",
+          module: "github.com/traefik/traefik/v3",
+          version: `v${version}`,
+          programs: { traefik: "github.com/traefik/traefik/v3/cmd/traefik" },
+          hasForks: true,
+          stamps: { "github.com/traefik/traefik/v3/pkg/version.Version": version },
+        },
+      ];
+    },
+  };
+}
+
 /** Whatever this host's Debian has. */
 const DEBIAN = "debian";
 const fromDebian = (packages: readonly string[], programs: Readonly<Record<string, string>>) => ({
@@ -243,6 +271,13 @@ export const componentCatalogue: readonly Component[] = [
     about: "names of Services and pods",
     programs: ["coredns"],
     releases: [coredns("1.15.0")],
+  },
+  {
+    name: "traefik",
+    about: "serves Ingresses of clusters that ask for it",
+    programs: ["traefik"],
+    releases: [traefik("3.6.12")],
+    proof: { program: "traefik", args: ["version"], pattern: "Version: +{version}(\\n|$)" },
   },
   {
     name: "busybox",

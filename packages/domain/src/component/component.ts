@@ -47,10 +47,12 @@ export interface GoSource {
    * published module of this version.
    */
   readonly stagingVersion?: string;
+  /** Its go.mod replaces modules by forks, or excludes some, without which it is not what its publisher builds. */
+  readonly hasForks?: true;
   /** Variables that tell the program its version. */
   readonly stamps?: Readonly<Record<string, string>>;
-  /** What it took on two cores with nothing cached. */
-  readonly minutes: number;
+  /** What it took on two cores with nothing cached; absent: nobody has measured it. */
+  readonly minutes?: number;
 }
 
 export type ComponentSource = PlainDownload | ArchiveDownload | DebianSource | GoSource;

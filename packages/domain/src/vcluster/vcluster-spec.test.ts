@@ -57,6 +57,13 @@ describe("the spec of a virtual cluster", () => {
     expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
   });
 
+  test("takes a controller for Ingresses, and shows it", () => {
+    const spec = readVirtualClusterSpec({ networking: { ingress: "Traefik" } });
+    expect(spec.ingress).toBe("traefik");
+    expect(shownVirtualClusterSpec(spec)).toMatchObject({ networking: { ingress: "traefik" } });
+    expect(readVirtualClusterSpec({ networking: { ingress: "none" } })).not.toHaveProperty("ingress");
+  });
+
   test("takes pods that are machines, as they are called in many places", () => {
     for (const isolationLevel of ["L2", "l2", "L2_Kata"])
       expect(readVirtualClusterSpec({ isolationLevel, workerNodes: { count: 2 } }).isolationLevel).toBe("L2");
@@ -81,6 +88,11 @@ describe("the spec of a virtual cluster", () => {
     ],
     [{ controlPlane: { tier: "Enterprise" }, sleep: { mode: "cold" } }, "does not sleep"],
     [{ quota: { storage: "much" } }, "spec.quota.storage: must be bytes"],
+    [{ networking: { ingress: "nginx" } }, "spec.networking.ingress: must be one of none, traefik"],
+    [
+      { isolationLevel: "L3", networking: { ingress: "traefik" } },
+      "level L3 has no controller for Ingresses",
+    ],
     [{ networking: { egress: "open" } }, "spec.networking.egress: must be one of none, nat"],
     [{ isolationLevel: "L2", scheduling: { spread: true } }, "level L2 on several nodes"],
     [{ isolationLevel: "l3", scheduling: { spread: true } }, "level L3 on several nodes"],

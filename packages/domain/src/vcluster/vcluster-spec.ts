@@ -46,6 +46,8 @@ export interface VirtualClusterSpec {
   readonly dnsDomain: string;
   /** nat: its pods may go out by the ways of its node; absent: they may not. */
   readonly egress?: "nat";
+  /** What serves its Ingresses; absent: nothing of ours. */
+  readonly ingress?: "traefik";
   /** What its persistent volumes may have together; absent: no bound. */
   readonly volumeBytes?: number;
   /** Absent: as its tier has it. */
@@ -91,6 +93,9 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     ...(oneOf("networking.egress", networking["egress"], ["none", "nat"], "none") === "nat"
       ? { egress: "nat" as const }
       : {}),
+    ...(oneOf("networking.ingress", networking["ingress"], ["none", "traefik"], "none") === "traefik"
+      ? { ingress: "traefik" as const }
+      : {}),
     ...readVolumeBytes(fieldsOf(spec, "quota")["storage"]),
     sleep: readSleepPolicy(spec["sleep"], tier),
     ...(fieldsOf(spec, "scheduling")["spread"] === true ? { spread: true } : {}),
@@ -125,7 +130,7 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
       podCIDR: spec.podCidr,
       serviceCIDR: spec.serviceCidr,
       dnsDomain: spec.dnsDomain,
-      ...given({ egress: spec.egress }),
+      ...given({ egress: spec.egress, ingress: spec.ingress }),
     },
     ...(spec.volumeBytes === undefined ? {} : { quota: { storage: formatQuantity(spec.volumeBytes) } }),
     sleep: { ...(spec.sleep ?? sleepPolicyOf(spec.tier)) },
@@ -174,7 +179,13 @@ export function requireNewCluster(spec: VirtualClusterSpec): void {
 }
 
 /** Workers that are machines do not do yet all that others do. */
-function requireMachines({ spread, volumeBytes = 0, workerSize, pools = [] }: VirtualClusterSpec): void {
+function requireMachines(spec: VirtualClusterSpec): void {
+  const { spread, volumeBytes = 0, workerSize, pools = [], ingress } = spec;
+  if (ingress !== undefined)
+    throw invalidSpec(
+      "networking.ingress",
+      "level L3 has no controller for Ingresses in this release: leave it out, install one of yours, or ask for L1",
+    );
   if (spread === true)
     throw invalidSpec(
       "scheduling.spread",

@@ -206,7 +206,7 @@ async function obtainAndPut(
   const { version } = ctx.args;
   if (source.by === "go")
     ctx.log(
-      `building ${component.name} ${version} from Go modules: about ${source.minutes} min on two cores with nothing cached`,
+      `building ${component.name} ${version} from Go modules: ${source.minutes === undefined ? "some minutes" : `about ${source.minutes} min`} on two cores with nothing cached`,
     );
   const folder = deps.store.workFolder(workOf(ctx));
   await deps.obtain(source, folder, {

@@ -189,6 +189,22 @@ describe("the workers of a cluster", () => {
     expect([...vnodes.running]).toEqual(["other/worker-1"]);
   });
 
+  test("come with a controller for Ingresses where their cluster asks for one, others without", async () => {
+    const objects = [
+      "POST /apis/networking.k8s.io/v1/ingressclasses",
+      "POST /apis/apps/v1/namespaces/kube-system/deployments",
+    ];
+    for (const more of [{}, { ingress: "traefik" as const }]) {
+      const { workers, api, ctx, brought } = world();
+      const cluster = clusterWith(1);
+      await workers.bring({ ...cluster, spec: { ...cluster.spec, ...more } }, ctx);
+      const has = "ingress" in more;
+      expect([brought.includes("traefik"), api.log.includes(objects[0] ?? "")]).toEqual([has, has]);
+      // The other one is for names.
+      expect(api.log.filter((line) => line === objects[1])).toHaveLength(has ? 2 : 1);
+    }
+  });
+
   test("of level L2 come with the RuntimeClass of Kata, others without", async () => {
     for (const isolationLevel of ["L1", "L2"] as const) {
       const { workers, api, ctx } = world();

@@ -3,7 +3,8 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isBranch, isOwnSlot, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { clusterDns } from "@gpve/domain/vcluster/vnode/cluster-dns.ts";
-import { IMAGES, WORKER_COMPONENTS } from "@gpve/domain/vcluster/vnode/images.ts";
+import { clusterIngress } from "@gpve/domain/vcluster/vnode/cluster-ingress.ts";
+import { IMAGES, INGRESS_COMPONENT, WORKER_COMPONENTS } from "@gpve/domain/vcluster/vnode/images.ts";
 import { kataRuntimeClass } from "@gpve/domain/vcluster/vnode/kata.ts";
 import { localStorageClass } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
@@ -51,7 +52,8 @@ export class Workers {
     const keepsObjects = replicaSlot(cluster.overlay) !== undefined;
     await standGuard(api, cluster, { clock: this.#deps.clock, signal: ctx.signal }, { keepsObjects });
     if (vnodes.list(name).length === 0) await judgeObjects(api, cluster, ctx.signal);
-    for (const component of WORKER_COMPONENTS) await this.#deps.ensureComponent(component, ctx);
+    const more = spec.ingress === undefined ? [] : [INGRESS_COMPONENT];
+    for (const component of [...WORKER_COMPONENTS, ...more]) await this.#deps.ensureComponent(component, ctx);
     for (const vnode of wanted) {
       vnodes.save(name, vnode);
       await registerNode(api, cluster, vnode, ctx.signal);
@@ -150,7 +152,9 @@ export class Workers {
     // Volumes are folders of the node, which a machine does not see.
     const volumes = cluster.spec.isolationLevel === "L3" ? [] : [storage];
     const classes = cluster.spec.isolationLevel === "L2" ? [kataRuntimeClass] : [];
-    for (const { path, body } of [...clusterDns(cluster.spec, IMAGES.coredns), ...volumes, ...classes]) {
+    const ingress = cluster.spec.ingress === undefined ? [] : clusterIngress(IMAGES.traefik);
+    const dns = clusterDns(cluster.spec, IMAGES.coredns);
+    for (const { path, body } of [...dns, ...volumes, ...classes, ...ingress]) {
       const found = await api(cluster, { method: "GET", path: `${path}/${body.metadata.name}` }, signal);
       if (found.status === 404)
         await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], signal);

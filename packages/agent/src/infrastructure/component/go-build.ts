@@ -99,15 +99,33 @@ export async function buildWithGo(
 
 /** Requires the module; what its own go.mod takes from its repository is taken from the published modules. */
 export function wrapperModule(
-  { module, version, stagingVersion }: Pick<GoSource, "module" | "version" | "stagingVersion">,
+  {
+    module,
+    version,
+    stagingVersion,
+    hasForks,
+  }: Pick<GoSource, "module" | "version" | "stagingVersion" | "hasForks">,
   goMod: string,
 ): string {
   const go = /^go (\S+)$/m.exec(goMod)?.[1] ?? "1.21";
   const staged = stagedModules(goMod);
   const replaced =
     stagingVersion === undefined ? [] : staged.map((name) => `replace ${name} => ${name} ${stagingVersion}`);
-  return [`module gpve-component`, "", `go ${go}`, "", `require ${module} ${version}`, ...replaced, ""].join(
-    "\n",
+  const forks = hasForks === true ? forksIn(goMod) : [];
+  const lines = [`require ${module} ${version}`, ...replaced, ...forks];
+  return ["module gpve-component", "", `go ${go}`, "", ...lines, ""].join("\n");
+}
+
+/** Only the main module's count, which is the wrapper. */
+function forksIn(goMod: string): string[] {
+  const text = goMod.replaceAll(/\/\/.*$/gm, "");
+  const blocks = [...text.matchAll(/^(replace|exclude) (?:\(([^)]*)\)|(.+))$/gm)];
+  return blocks.flatMap(([, word = "", block = "", line = ""]) =>
+    `${block}\n${line}`
+      .split("\n")
+      .map((each) => each.trim())
+      .filter((each) => each !== "" && !each.includes("=> ."))
+      .map((each) => `${word} ${each}`),
   );
 }
 

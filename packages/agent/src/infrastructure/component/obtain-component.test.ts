@@ -147,6 +147,27 @@ describe("programs built from Go modules", () => {
     expect(wrapperModule({ module: "m", version: "v1" }, "module m\n")).toContain("go 1.21");
   });
 
+  test("take the forks along that their publisher builds them with, where they say so", () => {
+    const own = [
+      "module m",
+      "replace (",
+      "\texample.org/a => example.org/fork v1.0.0 // ours",
+      "\texample.org/b => ./b",
+      ")",
+      "replace example.org/c => example.org/d v1.1.0",
+      "// why",
+      "exclude example.org/e v3.0.83+incompatible",
+    ].join("\n");
+    const lines = wrapperModule({ module: "m", version: "v1", hasForks: true }, own).split("\n");
+    expect(lines.slice(5)).toEqual([
+      "replace example.org/a => example.org/fork v1.0.0",
+      "replace example.org/c => example.org/d v1.1.0",
+      "exclude example.org/e v3.0.83+incompatible",
+      "",
+    ]);
+    expect(wrapperModule({ module: "m", version: "v1" }, own)).not.toContain("example.org");
+  });
+
   test("are built one after the other, with their version in them", async () => {
     const calls: (readonly string[])[] = [];
     writeFileSync(join(folder, "remote.mod"), goMod);

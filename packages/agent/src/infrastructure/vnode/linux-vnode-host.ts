@@ -102,7 +102,8 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     await view.ensure(createHash("md5").update(`${this.#deps.instanceId} ${place.cgroup}`).digest("hex"));
     await this.#startPart(cluster, vnode, "containerd");
     await this.#socket(cluster.name, vnode, signal);
-    await importImages(view, join(this.#deps.folder, "images"), this.#deps.program, signal);
+    const images = { program: this.#deps.program, hasIngress: cluster.spec.ingress !== undefined };
+    await importImages(view, join(this.#deps.folder, "images"), images, signal);
     await this.#startPart(cluster, vnode, "kubelet");
     await this.#startPart(cluster, vnode, "kube-proxy");
   }

@@ -1,7 +1,7 @@
 // The images that every worker has: what holds a pod's network, names, and a small system to look around with.
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { IMAGES } from "@gpve/domain/vcluster/vnode/images.ts";
+import { IMAGES, INGRESS_COMPONENT } from "@gpve/domain/vcluster/vnode/images.ts";
 import { CONTAINERD_SOCKET } from "@gpve/domain/vcluster/vnode/vnode-files.ts";
 import { ensureImage, type ImageRecipe } from "./container-image.ts";
 import type { VnodeView } from "./vnode-view.ts";
@@ -16,22 +16,25 @@ const TOOLS =
 export async function importImages(
   view: VnodeView,
   folder: string,
-  program: WorkerProgram,
+  { program, hasIngress }: { readonly program: WorkerProgram; readonly hasIngress: boolean },
   signal: AbortSignal,
 ): Promise<void> {
   const ctr = program("containerd", "ctr");
   const call = (...args: readonly string[]) =>
     view.run(ctr, ["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io", "images", ...args], signal);
   const there = new Set((await call("list", "--quiet")).stdout.split("\n"));
-  for (const { name, file } of imageFiles(folder, program)) if (!there.has(name)) await call("import", file);
+  for (const { name, file } of imageFiles(folder, program, hasIngress))
+    if (!there.has(name)) await call("import", file);
 }
 
 /** Their archives, made where they are not there. */
 export function imageFiles(
   folder: string,
   program: WorkerProgram,
+  hasIngress = false,
 ): readonly { readonly name: string; readonly file: string }[] {
-  return recipes(program).map((recipe) => {
+  const wanted = [...recipes(program), ...(hasIngress ? [ingressImage(program)] : [])];
+  return wanted.map((recipe) => {
     const made = recipe.programs.map(({ from }) => Math.round(statSync(from).mtimeMs)).join("-");
     const file = join(folder, `${recipe.name.replaceAll(/[^a-z0-9.]/g, "-")}-${made}.tar`);
     ensureImage(recipe, file);
@@ -56,4 +59,9 @@ function recipes(program: WorkerProgram): readonly ImageRecipe[] {
       entrypoint: ["/coredns"],
     },
   ];
+}
+
+function ingressImage(program: WorkerProgram): ImageRecipe {
+  const from = program(INGRESS_COMPONENT, "traefik");
+  return { name: IMAGES.traefik, programs: [{ from, to: "traefik" }], entrypoint: ["/traefik"] };
 }

@@ -20,6 +20,7 @@ export const vcCreate: CommandSpec = {
       about:
         "of its workers: L1 (namespaces), L2 (pods in Kata, where the node has it) or L3 (machines) (L1)",
     },
+    { flags: "--ingress <controller>", about: "traefik: serves its Ingresses (none)" },
     { flags: "--asleep", about: "make it asleep: it starts for the first time when somebody connects" },
     { flags: "--spread", about: "deal its workers out to the nodes, in one network" },
     { flags: "--node <name>", about: "the node that shall have it (the one with the fewest)" },
@@ -33,6 +34,7 @@ export const vcCreate: CommandSpec = {
     const { v1 } = await cli.client();
     const controlPlane = given({ tier: input.text("tier"), backingStore: input.text("backingStore") });
     const count = input.number("workers");
+    const ingress = input.text("ingress");
     const made = await v1.create("vclusters", {
       apiVersion: "gpve.io/v1",
       kind: "VirtualCluster",
@@ -44,6 +46,7 @@ export const vcCreate: CommandSpec = {
           node: input.text("node"),
         }),
         ...(Object.keys(controlPlane).length === 0 ? {} : { controlPlane }),
+        ...(ingress === undefined ? {} : { networking: { ingress } }),
         ...(input.flag("asleep") ? { sleep: { fromStart: true } } : {}),
         ...(input.flag("spread") ? { scheduling: { spread: true } } : {}),
         ...(count === undefined ? {} : { workerNodes: { count } }),

@@ -94,6 +94,14 @@ describe("gpvectl vc", () => {
     expect([code, out]).toEqual([0, expect.stringContaining("get vc demo -w")]);
   });
 
+  test("create asks for a controller for Ingresses where it is told one", async () => {
+    await using ctl = await withCluster();
+    await ctl.run(["vc", "create", "demo", "--workers", "1", "--ingress", "traefik"]);
+    expect(JSON.parse(ctl.api.last("POST /api/v1/vclusters").body)).toMatchObject({
+      spec: { networking: { ingress: "traefik" }, workerNodes: { count: 1 } },
+    });
+  });
+
   test("create goes on waiting while the node is silent for a moment, and not for ever", async () => {
     await using ctl = await withCluster();
     const phases = ["Provisioning", "Unknown", "Running"];

@@ -174,6 +174,13 @@ export const virtualClusterKind: KindDeclaration = {
                 default: "none",
               }),
             ),
+            ingress: Type.Optional(
+              Type.String({
+                description:
+                  "traefik: Ingresses are served, at an address of a load balancer; none: by whom you install.",
+                default: "none",
+              }),
+            ),
           },
           closed,
         ),
