@@ -14,6 +14,7 @@ import {
   installComponentOperation,
   verifyComponentOperation,
 } from "./application/component/component-operations.ts";
+import { obtainableVersion } from "./application/component/obtainable-version.ts";
 import { componentRoutes } from "./application/component/component-routes.ts";
 import type { ComponentStore } from "@gpve/domain/component/ports.ts";
 import {
@@ -45,6 +46,8 @@ export interface ComposedComponents {
   readonly store: ComponentStore;
   readonly catalogue: readonly Component[];
   readonly routes: ReturnType<typeof componentRoutes>;
+  /** That version, or the newest older patch of it that can be had. */
+  readonly obtainable: (name: string, version: string, signal: AbortSignal) => Promise<string>;
   readonly ensure: (name: string, version: string, ctx: StepContext) => Promise<void>;
 }
 
@@ -82,6 +85,7 @@ export function composeComponents(settings: ComponentSettings): ComposedComponen
   return {
     store,
     catalogue: componentCatalogue,
+    obtainable: (name, version, signal) => obtainableVersion(deps, name, version, signal),
     ensure: (component, version, ctx) => ensureComponent(deps, { component, version }, ctx),
     routes: componentRoutes({ catalogue: componentCatalogue, store, architecture, engine }),
   };

@@ -280,6 +280,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     catalogue: components.catalogue,
     engine,
     awake: (name: string) => power.awake(name),
+    obtainable: (version: string, signal: AbortSignal) =>
+      components.obtainable("kubernetes", version, signal),
     requireKata: () => requireKata(kata),
     requireIssuer: (issuer: OidcIssuer, version: string) => requireIssuer(issuer, version, nodeLookup),
     auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),

@@ -19,6 +19,7 @@ import {
 } from "./component-operations.ts";
 import { componentRoutes } from "./component-routes.ts";
 import { installedVersion } from "./find-component.ts";
+import { obtainableVersion } from "./obtainable-version.ts";
 import { nearestReleases, patchesFrom } from "./other-releases.ts";
 
 const tools: Component = {
@@ -202,6 +203,20 @@ describe("a version that is refused", () => {
       );
       expect(versionsOf(deps)).toEqual([]);
     }
+  });
+
+  test("is not what a cluster of its minor is made of, where an older patch can be had in time", async () => {
+    const { signal } = new AbortController();
+    const deps = depsRefusing(["2.1.3"]);
+    expect(await obtainableVersion(deps, "tools", "2.1.3", signal)).toBe("2.1.2");
+    const none = depsRefusing(["2.1.3", "2.1.2", "2.1.0"]);
+    expect(await obtainableVersion(none, "tools", "2.1.3", signal)).toBe("2.1.3");
+    const slow = depsRefusing([], { findRefusal: () => Promise.reject(new Error("too slow")) });
+    expect(await obtainableVersion(slow, "tools", "2.1.3", signal)).toBe("2.1.3");
+    await expect(obtainableVersion(slow, "tools", "2.1.3", AbortSignal.abort())).rejects.toThrow("too slow");
+    await run(deps, "install", { version: "2.1.0" });
+    const here = depsRefusing(["2.1.3", "2.1.2"], { store: deps.store });
+    expect(await obtainableVersion(here, "tools", "2.1.3", signal)).toBe("2.1.0");
   });
 
   test("has neighbours by distance, and no older patches where it is no patch", () => {

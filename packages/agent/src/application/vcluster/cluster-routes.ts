@@ -64,6 +64,8 @@ export interface ClusterRouteDeps {
   readonly auditLines: (cluster: KeptCluster) => readonly string[];
   /** Throws why a cluster of that version cannot have this issuer here. */
   readonly requireIssuer: (issuer: OidcIssuer, version: string) => Promise<void>;
+  /** That version of Kubernetes, or the newest older patch of its minor that can be had. */
+  readonly obtainable: (version: string, signal: AbortSignal) => Promise<string>;
   /** Throws what this node lacks for workers whose pods are machines (level L2). */
   readonly requireKata: () => Promise<void>;
   /** Resolves when it is awake. */
@@ -90,7 +92,9 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     "POST /gpve/nodes/{node}/vclusters": async (asked, ctx) => {
       const { vcluster, called, tenant, spec, requestId, network, overlay, secrets } = asked;
       const wanted = readVirtualClusterSpec(spec);
-      const version = kubernetesVersion(deps, wanted.kubernetesVersion);
+      const newest = kubernetesVersion(deps, wanted.kubernetesVersion);
+      const version =
+        newest === wanted.kubernetesVersion ? newest : await deps.obtainable(newest, ctx.signal);
       if (totalWorkers(wanted) > 0) requireGuard(version);
       if (wanted.isolationLevel === "L2") await deps.requireKata();
       if (wanted.oidc !== undefined) await deps.requireIssuer(wanted.oidc, version);

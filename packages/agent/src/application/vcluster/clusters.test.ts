@@ -35,6 +35,8 @@ const ctx = {
   signal: new AbortController().signal,
 } as unknown as RequestContext;
 const base = { node: "n1", vcluster: "demo", tenant: "shop", requestId: "r" };
+/** What nobody has, and what can be had instead. */
+const refusedPatches: Readonly<Record<string, string>> = { "1.35.6": "1.35.4" };
 
 async function world(here: readonly string[] = ["1.36.4"]) {
   const host = new FakeClusterHost();
@@ -69,6 +71,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     components: { list: () => here.map(installed) },
     awake: async () => undefined,
     auditLines: () => ["{}"],
+    obtainable: async (version) => refusedPatches[version] ?? version,
     requireKata: () => Promise.reject(new AppError("request.invalid", "no Kata here")),
     requireIssuer: ({ issuerUrl }) =>
       issuerUrl.includes("nowhere")
@@ -364,15 +367,24 @@ describe("what a node is asked", () => {
   });
 
   test("the newest version that is here is taken, else one of the catalogue; others are refused with both", async () => {
-    const { make, brought } = await world(["1.35.6"]);
+    const { make, brought } = await world(["1.34.4"]);
     await make();
-    expect(brought).toEqual(["kubernetes 1.35.6"]);
+    expect(brought).toEqual(["kubernetes 1.34.4"]);
     const other = await world(["1.35.6"]);
     await other.make({ kubernetesVersion: "1.36" });
     expect(other.brought).toEqual(["kubernetes 1.36.4"]);
     await expect(other.make({ kubernetesVersion: "1.30" })).rejects.toThrow(
       /Kubernetes 1.30 cannot be had: this node has 1.35.6, the catalogue 1.36.4, 1.35.6.*component import/,
     );
+  });
+
+  test("of a minor whose newest patch nobody has is the next older one; a patch that is named stays", async () => {
+    const { make, brought, host } = await world([]);
+    await make({ kubernetesVersion: "1.35" });
+    expect([brought[0], host.list()[0]?.version]).toEqual(["kubernetes 1.35.4", "1.35.4"]);
+    const named = await world([]);
+    await named.make({ kubernetesVersion: "1.35.6" });
+    expect(named.brought[0]).toBe("kubernetes 1.35.6");
   });
 });
 
