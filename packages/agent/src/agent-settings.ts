@@ -14,8 +14,8 @@ import type { CrashInjector } from "@gpve/kit/operation/ports.ts";
 import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { MoveParts } from "./compose-kind.ts";
-import type { FenceSetting } from "./compose-ha.ts";
-import type { Declared } from "./compose-declared.ts";
+import type { FenceSetting } from "./application/ha/fence-setting.ts";
+import type { Declared } from "./infrastructure/facts/declared-node.ts";
 
 export interface AgentSettings {
   readonly data: DataDir;

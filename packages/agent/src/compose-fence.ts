@@ -1,8 +1,6 @@
 // Wires the fence process of a node: a line to each server, the lease, the guests and the watchdog. It knows nothing of
 // the agent but what the agent wrote down, and outlives it.
-import { writeFileSync } from "node:fs";
-import { AppError } from "@gpve/contracts/errors.ts";
-import { ignore } from "@gpve/kit/background.ts";
+import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { createChannel, type Channel } from "@gpve/kit/grpc/channel.ts";
@@ -14,6 +12,8 @@ import { createKeeper } from "./compose-ha.ts";
 import { GuestCgroups } from "./infrastructure/cgroup/guest-cgroups.ts";
 import { FenceFiles } from "./infrastructure/fence/fence-files.ts";
 import { MarkedGuests } from "./infrastructure/fence/guarded-guests.ts";
+import { leaveServiceGroup } from "./infrastructure/fence/leave-service-group.ts";
+import { ServerLines } from "./infrastructure/fence/server-lines.ts";
 import { chooseWatchdog } from "./infrastructure/fence/watchdogs.ts";
 import { IdentityStore, type AgentIdentity } from "./infrastructure/server-link/identity.ts";
 
@@ -44,29 +44,19 @@ export async function startFence(settings: FenceSettings): Promise<RunningFence>
   const { data, node, endpoints, log } = settings;
   const clock = systemClock;
   const identities = new IdentityStore({ dir: data.file("pki"), clock });
-  let identity = await requireIdentity(identities, node);
-  leaveServiceGroup(data, log);
-  const open = (): Map<string, Channel> =>
-    new Map(
-      endpoints.map((url) => [
-        url,
-        createChannel({
-          url,
-          tls: identity,
-          clock,
-          connectTimeoutMs: ATTEMPT_MS,
-          acceptPeer: (_host, certificate) => notAServer(url, certificate),
-        }),
-      ]),
-    );
-  let channels = open();
-  const transport = (url: string) => {
-    const channel = channels.get(url);
-    if (channel === undefined) throw new AppError("internal.error", `no line to ${url}`);
-    return channel.transport;
-  };
+  const identity = await identities.require(node);
+  leaveServiceGroup(() => new GuestCgroups(data.instanceId).holdFiles(), log);
+  const open = (url: string, tls: AgentIdentity): Channel =>
+    createChannel({
+      url,
+      tls,
+      clock,
+      connectTimeoutMs: ATTEMPT_MS,
+      acceptPeer: (_host, certificate) => notAServer(url, certificate),
+    });
+  const lines = new ServerLines({ endpoints, clock, identity: () => identities.load(node), open }, identity);
   const store = etcdStoreOver(
-    endpoints.map((url) => linkOver(url, () => transport(url))),
+    endpoints.map((url) => linkOver(url, () => lines.transport(url))),
     { clock, attemptMs: ATTEMPT_MS, deadlineMs: DEADLINE_MS },
   );
   const files = new FenceFiles(data.file("run"));
@@ -80,17 +70,7 @@ export async function startFence(settings: FenceSettings): Promise<RunningFence>
     watchdog: chooseWatchdog(settings),
   });
   const stop = new AbortController();
-  const reopen = setInterval(() => {
-    void identities.load(node).then((found) => {
-      if (found === undefined) return;
-      identity = found;
-      const old = channels;
-      channels = open();
-      clock.after(5_000, () => {
-        for (const channel of old.values()) channel.close();
-      });
-    });
-  }, REOPEN_MS);
+  const reopen = setInterval(() => background(log, "new lines to servers", lines.reopen()), REOPEN_MS);
   const ended = keeper.run(stop.signal);
   return {
     ended,
@@ -99,28 +79,7 @@ export async function startFence(settings: FenceSettings): Promise<RunningFence>
       stop.abort();
       await ended;
       await keeper.release();
-      for (const channel of channels.values()) channel.close();
+      lines.close();
     },
   };
-}
-
-async function requireIdentity(identities: IdentityStore, node: string): Promise<AgentIdentity> {
-  const identity = await identities.load(node);
-  if (identity !== undefined) return identity;
-  throw new AppError(
-    "config.invalid",
-    `node ${node} has not joined a cluster yet: its agent does that first`,
-  );
-}
-
-/** Whoever stops the agent's group of processes must not stop this one: it goes where supervisors are. */
-function leaveServiceGroup(data: DataDir, log: Logger): void {
-  if (process.getuid?.() !== 0) return;
-  try {
-    for (const file of new GuestCgroups(data.instanceId).holdFiles())
-      writeFileSync(file, String(process.pid));
-  } catch (err) {
-    log.warn({}, "the fence process stays in the agent's group and ends with it where that is stopped whole");
-    ignore(err, "said above");
-  }
 }

@@ -2,13 +2,11 @@
 import { storageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
-import { parseVzdumpConf, withDefaultStorage } from "@gpve/domain/backup/vzdump-defaults.ts";
+import { withDefaultStorage } from "@gpve/domain/backup/vzdump-defaults.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { GuestEnd, GuestRuntime } from "@gpve/domain/node/runtime.ts";
-import { valuesOf } from "@gpve/domain/record/collection.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
-import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import { spawnHolding } from "@gpve/kit/spawn.ts";
 import { adoptGuests } from "./application/guest/adopt-guests.ts";
 import { allGuestsOperations } from "./application/guest/all-guests.ts";
@@ -21,17 +19,17 @@ import type { MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
 import { RecentEnds } from "./application/guest/recent-ends.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { ClusterGuests } from "./application/guest/cluster-guests.ts";
+import { startAfterBoot } from "./application/guest/start-after-boot.ts";
 import { registerSnapshots } from "./application/guest/snapshot-operations.ts";
-import { composeHa, type ComposedHa, type FenceSetting } from "./compose-ha.ts";
-import { whyNotOn } from "@gpve/domain/ha/movable.ts";
-import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import { storageCollection } from "@gpve/domain/storage/definition.ts";
+import type { FenceSetting } from "./application/ha/fence-setting.ts";
+import { composeHa, type ComposedHa } from "./compose-ha.ts";
 import { composeGuestWatch, type ComposedGuestWatch } from "./compose-guest-watch.ts";
 import type { ComposedKind, ComposeKind, KindParts } from "./compose-kind.ts";
 import { findSupervisor, type SupervisorParts } from "./compose-supervisor.ts";
 import { nodeKinds } from "./node-kinds.ts";
+import { readVzdumpFile } from "./infrastructure/backup/vzdump-file.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
-import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
+import { needsUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
 import type { SupervisedGuest } from "./infrastructure/guest-process/supervised-guest.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
@@ -91,7 +89,7 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
     log,
     clock,
     guardOf: (id) => looksAfter.ha?.guardOf(id),
-    userNamespaces: process.getuid?.() !== 0 && (await hasUserNamespaces(parts.exec)),
+    userNamespaces: await needsUserNamespaces(parts.exec),
   });
   const backupTools = hostBackupTools({
     exec: parts.exec,
@@ -162,12 +160,11 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
         tools: backupTools,
         engine,
         poolMembers: (pool) => records().collection(poolsDef).get(pool)?.value.vms,
-        settings: () => {
-          const file = data.file("vzdump.conf");
-          const { settings, problems } = parseVzdumpConf(readTextFile(file) ?? "");
-          for (const problem of problems) log.warn({ file }, problem);
-          return withDefaultStorage(settings, storageDefaults(records()).backup);
-        },
+        settings: () =>
+          withDefaultStorage(
+            readVzdumpFile(data.file("vzdump.conf"), log),
+            storageDefaults(records()).backup,
+          ),
       }),
       ...Object.assign({}, ...rows.map(({ handlers }) => handlers)),
     },
@@ -189,22 +186,14 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
         ...rows.map((kind) => kind.run?.(signal)),
       ]);
     },
-    async startAfterBoot() {
-      if (!bootedSince(data.file("agent", "boot-id"), parts.facts().bootId)) return;
-      log.info({}, "the machine was booted: starting the guests that start with it");
-      await engine.submit({
-        type: "startall",
-        resources: [`node/${node}/all`],
-        args: {},
-        actor: "root@pam",
-      });
+    startAfterBoot: () => {
+      const wasBooted = (): boolean => bootedSince(data.file("agent", "boot-id"), parts.facts().bootId);
+      return startAfterBoot({ node, wasBooted, engine, log });
     },
     close: () => {
       watch.close();
       for (const kind of rows) kind.close?.();
-      // Guests run on without us; where there are none, nothing of this instance stays in the kernel.
-      if (processes.list().length === 0) processes.sweep();
-      processes.close();
+      processes.leave();
     },
   };
 }
@@ -214,19 +203,13 @@ function composeNodeHa(
   kindOf: (vmid: number) => ComposedKind,
   running: () => readonly SupervisedGuest[],
 ): ComposedHa | undefined {
-  const { fence, records } = parts;
+  const { fence } = parts;
   if (fence === undefined) return undefined;
   return composeHa({
     ...parts,
     fence,
     running,
     kindOf: (vmid) => kindOf(vmid).ordered,
-    notMovable: (vmid, target) =>
-      whyNotOn(
-        records().collection(guestCollection).get(String(vmid))?.value,
-        valuesOf(records(), storageCollection),
-        target,
-      ),
   });
 }
 

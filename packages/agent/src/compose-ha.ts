@@ -1,29 +1,24 @@
 // Wires high availability of one node: the local manager, its guests, and its fence process.
-import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import { resourceCollection, sidOf } from "@gpve/domain/ha/collections.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { identify } from "@gpve/kit/process-identity.ts";
+import { identifySelf } from "@gpve/kit/process-identity.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { OrderedGuests } from "./application/guest/all-guests.ts";
+import { fenceParts, type FenceSetting } from "./application/ha/fence-setting.ts";
 import { GuestOrders } from "./application/ha/guest-orders.ts";
+import { HaGuests } from "./application/ha/ha-guests.ts";
 import { LocalRounds, type GuardableGuest } from "./application/ha/keep-local-manager.ts";
 import type { GuardedGuests, Watchdog } from "@gpve/domain/ha/fencing.ts";
 import { LeaseKeeper } from "./application/ha/lease-keeper.ts";
 import { LocalEnvironment } from "./application/ha/local-environment.ts";
 import { bootMs, FenceFiles } from "./infrastructure/fence/fence-files.ts";
+import { noGuests } from "./infrastructure/fence/guarded-guests.ts";
 import { noWatchdog } from "./infrastructure/fence/watchdogs.ts";
-
-/**
- * Who keeps this node's lease: a process of its own, which `ensure` starts where it does not run; or we ourselves, where
- * no other node could ever take a guest over.
- */
-export type FenceSetting = { readonly ensure: () => void } | { readonly alone: Store };
 
 export interface HaParts {
   readonly data: DataDir;
@@ -35,7 +30,6 @@ export interface HaParts {
   readonly fence: FenceSetting;
   readonly kindOf: (vmid: number) => OrderedGuests;
   readonly running: () => readonly GuardableGuest[];
-  readonly notMovable: (vmid: number, target: string) => string | undefined;
 }
 
 export interface ComposedHa {
@@ -49,12 +43,10 @@ export interface ComposedHa {
 }
 
 export function composeHa(parts: HaParts): ComposedHa {
-  const { data, node, clock, log, records, engine, fence } = parts;
+  const { data, node, clock, log, records, engine } = parts;
   const files = new FenceFiles(data.file("run"));
-  const sidOfGuest = (vmid: number): string => {
-    const guest = records().collection(guestCollection).get(String(vmid))?.value;
-    return guest === undefined ? `vm:${vmid}` : sidOf(guest);
-  };
+  const fence = fenceParts(parts.fence, files.deadlineFile);
+  const guests = new HaGuests(records, node);
   const environment = new LocalEnvironment({
     node,
     clock,
@@ -62,16 +54,14 @@ export function composeHa(parts: HaParts): ComposedHa {
     bootMs,
     records,
     lease: () => files.readReport(),
-    wish: (hold) => {
-      if (files.readWish() !== hold) files.writeWish(hold);
-    },
+    wish: (hold) => files.wish(hold),
     guests: new GuestOrders({
       engine,
       clock,
       log,
-      isHere: (vmid) => records().collection(guestCollection).get(String(vmid))?.value.node === node,
+      isHere: guests.isHere,
       kindOf: parts.kindOf,
-      notMovable: parts.notMovable,
+      notMovable: guests.notMovable,
     }),
     allGuarded: () => rounds.allGuarded(),
     unguardAll: () => rounds.unguardAll(),
@@ -81,29 +71,28 @@ export function composeHa(parts: HaParts): ComposedHa {
     clock,
     log,
     running: parts.running,
-    sidOf: sidOfGuest,
-    guardFile: "alone" in fence ? undefined : files.deadlineFile,
-    ensureFence: "alone" in fence ? () => undefined : fence.ensure,
+    sidOf: guests.sidOf,
+    guardFile: fence.guardFile,
+    ensureFence: fence.ensureFence,
   });
+  const keepOwn = (store: Store): LeaseKeeper =>
+    // A node by itself writes nothing that nobody reads.
+    createKeeper({
+      ...parts,
+      files,
+      store,
+      guests: noGuests,
+      watchdog: noWatchdog,
+      isIdle: guests.areUnmanaged,
+    });
   return {
     guardOf: (id) => rounds.guardOf(id),
-    isManaged: (vmid) => environment.isManaged(sidOfGuest(vmid)),
+    isManaged: (vmid) => environment.isManaged(guests.sidOf(vmid)),
     mayRun: (vmid) => rounds.mayRun(vmid),
     leave: (reason, timeoutMs) => rounds.leave(reason, timeoutMs),
     start(signal) {
-      if ("alone" in fence) {
-        const alone = { setDeadline: () => undefined, end: () => Promise.resolve({ ended: [], left: [] }) };
-        const keeper = createKeeper({
-          ...parts,
-          files,
-          store: fence.alone,
-          guests: alone,
-          watchdog: noWatchdog,
-          // A node by itself writes nothing that nobody reads.
-          isIdle: () => records().collection(resourceCollection).list().length === 0,
-        });
-        background(log, "the lease of this node", keeper.run(signal));
-      }
+      if (fence.ownLease !== undefined)
+        background(log, "the lease of this node", keepOwn(fence.ownLease).run(signal));
       background(log, "HA on this node", rounds.run(signal));
     },
   };
@@ -122,8 +111,7 @@ export interface KeeperParts {
 
 export function createKeeper(parts: KeeperParts): LeaseKeeper {
   const { files } = parts;
-  const self = identify(process.pid);
-  if (self === undefined) throw new Error("this process cannot be found in /proc");
+  const self = identifySelf();
   return new LeaseKeeper({
     ...parts,
     bootMs,

@@ -1,16 +1,14 @@
 // Wires VMs that move between nodes: those that go, and those that come.
-import { timingSafeEqual } from "node:crypto";
-import { given } from "@gpve/contracts/given.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { sameText } from "@gpve/kit/same-bytes.ts";
 import type { RemoteEndpoint } from "@gpve/domain/vm/migrate/remote-move.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { findMove, noOtherNodes } from "./application/guest/move-ports.ts";
 import type { GuestArrivals } from "./application/guest/node-kind.ts";
 import { Arrivals } from "./application/qemu/migrate/arrivals.ts";
-import { announce } from "./application/qemu/migrate/incoming.ts";
 import { migrateVmOperation } from "./application/qemu/migrate/migrate-operation.ts";
 import { receiveVmOperation } from "./application/qemu/migrate/receive-operation.ts";
-import { runningVm } from "./application/qemu/running-vm.ts";
+import { vmArrivals } from "./application/qemu/migrate/vm-arrivals.ts";
 import type { StartVmPorts } from "./application/qemu/start/start-vm.ts";
 import type { KindParts } from "./compose-kind.ts";
 import { RemoteArrivals } from "./application/qemu/remote/remote-arrivals.ts";
@@ -19,7 +17,6 @@ import { RemoteMigration } from "./application/qemu/remote/remote-migrate.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { HttpsCluster } from "./infrastructure/remote/https-cluster.ts";
 import { createMigrateHandlers } from "./presentation/pve/vm/vm-migrate-handlers.ts";
-import { missing } from "@gpve/domain/request/failures.ts";
 
 export function composeMigration(
   parts: Pick<KindParts, "data" | "records" | "engine" | "moves" | "sha1Hex" | "mayRun" | "replicaNotes">,
@@ -47,7 +44,7 @@ export function composeMigration(
   engine.register(remote.operation());
   const connect = (process: QemuProcess, name: string, signal: AbortSignal) =>
     connectConsole(process, name, signal);
-  const remoteArrivals = new RemoteArrivals({ ...host, connect, isSame }, engine);
+  const remoteArrivals = new RemoteArrivals({ ...host, connect, isSame: sameText }, engine);
   const receiver = new RemoteReceiver(host, engine, remoteArrivals);
   engine.register(receiver.operation());
   return {
@@ -57,28 +54,6 @@ export function composeMigration(
     },
     routes: receiver.routes(),
     tunnels: remoteArrivals.tunnels(),
-    arrivals: {
-      has: ({ id }) => arrivals.find(id) !== undefined,
-      prepare: (move, offer, gone) => arrivals.prepare(engine, move, offer, gone),
-      receive: (move, volid, source) => arrivals.receive(move, volid, source),
-      start: (move, wanted) => arrivals.start(move, wanted),
-      announce: async (move) => {
-        arrivals.require(move);
-        const process = runningVm(host, move.vmid);
-        if (process !== undefined) await announce(process);
-      },
-      socketOf: (move, channel) => {
-        arrivals.require(move);
-        const process = runningVm(host, move.vmid);
-        if (process === undefined || !["ram", "nbd"].includes(channel))
-          throw missing(`VM ${move.vmid} serves no ${channel} here`);
-        return { path: `${process.ioFolder}/${channel}`, ...given({ ownerUid: process.uid }) };
-      },
-    },
+    arrivals: vmArrivals(host, engine, arrivals),
   };
-}
-
-function isSame(a: string, b: string): boolean {
-  const [one, other] = [Buffer.from(a), Buffer.from(b)];
-  return one.length === other.length && timingSafeEqual(one, other);
 }

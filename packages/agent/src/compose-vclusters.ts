@@ -352,8 +352,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       workerKeeper.close();
       volumeKeeper.close();
       balancerKeeper.close();
-      if (processes.list().length === 0) processes.sweep();
-      processes.close();
+      processes.leave();
     },
   };
 }

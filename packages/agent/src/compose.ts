@@ -20,7 +20,7 @@ import { probeNodeOperation, probeRoutes } from "./application/probe-node.ts";
 import type { MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
 import type { AgentSettings } from "./agent-settings.ts";
-import { composeDeclared } from "./compose-declared.ts";
+import { declaredNode } from "./infrastructure/facts/declared-node.ts";
 import { composeHost } from "./compose-host.ts";
 import { composeImageTools } from "./compose-image-tools.ts";
 import { composeComponents } from "./compose-components.ts";
@@ -99,7 +99,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     ...given({ qemuBinary: settings.qemuBinary }),
   });
   await facts.load();
-  const declared = await composeDeclared(settings.declared ?? {}, { facts, exec: runExec, log });
+  const declared = await declaredNode(settings.declared ?? {}, { facts, exec: runExec, log });
   const known = () => facts.facts().facts;
   // Seconds where KVM does not work; the first start waits for it, nothing else does.
   background(log, "trying guests on this host", facts.guestsTried());

@@ -26,6 +26,12 @@ export function identify(pid: number): ProcessIdentity | undefined {
   }
 }
 
+export function identifySelf(): ProcessIdentity {
+  const self = identify(process.pid);
+  if (self === undefined) throw new Error("this process cannot be found in /proc");
+  return self;
+}
+
 export function isAlive(identity: ProcessIdentity): boolean {
   const now = identify(identity.pid);
   return now !== undefined && now.bootId === identity.bootId && now.startTime === identity.startTime;

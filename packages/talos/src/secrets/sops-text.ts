@@ -1,6 +1,7 @@
 // Files of SOPS with age recipients: every value is encrypted under its place, the whole is sealed by a MAC.
-import { createCipheriv, createDecipheriv, createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { sameBytes } from "@gpve/kit/same-bytes.ts";
 import { parse, stringify } from "yaml";
 import { type AgeIdentity, decryptAge, encryptAge } from "./age-text.ts";
 
@@ -111,10 +112,6 @@ async function dataKey(
     if (key !== undefined) return key;
   }
   return undefined;
-}
-
-function sameBytes(a: Buffer, b: Buffer): boolean {
-  return a.length === b.length && timingSafeEqual(a, b);
 }
 
 /** Items of a list have the list's own path. */

@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { silentLogger } from "@gpve/kit/logger.ts";
-import { identify } from "@gpve/kit/process-identity.ts";
+import { identifySelf } from "@gpve/kit/process-identity.ts";
 import { bootMs, FenceFiles } from "./fence-files.ts";
 import { chooseWatchdog, fileWatchdog, noWatchdog } from "./watchdogs.ts";
 
@@ -16,9 +16,10 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 test("what agent and fence process said stands, whoever was restarted", () => {
   const files = new FenceFiles(folder);
   expect([files.readWish(), files.readReport()]).toEqual([false, undefined]);
-  files.writeWish(true);
-  const self = identify(process.pid);
-  if (self === undefined) throw new Error("no such process");
+  files.wish(false);
+  expect(readdirSync(files.folder)).toEqual([]);
+  files.wish(true);
+  const self = identifySelf();
   const report = { held: true, token: 3, deadline: 5, renewed: 1, process: self, version: "1" };
   files.writeReport(report);
   const again = new FenceFiles(folder);

@@ -33,8 +33,9 @@ export class FenceFiles {
     return (readJsonFile(join(this.folder, "wish.json")) as { hold?: boolean } | undefined)?.hold === true;
   }
 
-  writeWish(hold: boolean): void {
-    this.#write("wish.json", { hold });
+  /** Writes only what is new. */
+  wish(hold: boolean): void {
+    if (this.readWish() !== hold) this.#write("wish.json", { hold });
   }
 
   readReport(): FenceReport | undefined {

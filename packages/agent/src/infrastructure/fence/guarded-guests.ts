@@ -11,6 +11,12 @@ import type { FenceFiles } from "./fence-files.ts";
 const PATIENCE_MS = 500;
 const LOOK_MS = 20;
 
+/** Of a node that nobody else could take guests over from: they need no deadline. */
+export const noGuests: GuardedGuests = {
+  setDeadline: () => undefined,
+  end: async () => ({ ended: [], left: [] }),
+};
+
 export class MarkedGuests implements GuardedGuests {
   readonly #folder: string;
   readonly #files: FenceFiles;

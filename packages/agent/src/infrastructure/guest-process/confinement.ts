@@ -32,6 +32,11 @@ export async function hasUserNamespaces(exec: Exec): Promise<boolean> {
   }
 }
 
+/** Root confines without them. */
+export async function needsUserNamespaces(exec: Exec): Promise<boolean> {
+  return process.getuid?.() !== 0 && (await hasUserNamespaces(exec));
+}
+
 /** For the node's list of what it can do. */
 export async function confinementCapability(exec: Exec): Promise<Capability> {
   const isRoot = process.getuid?.() === 0;

@@ -213,6 +213,12 @@ export class SupervisedGuests implements GuestProcesses {
     this.#cgroups?.removeAll();
   }
 
+  /** Guests run on without us; where there are none, nothing of this instance stays in the kernel. */
+  leave(): void {
+    if (this.list().length === 0) this.sweep();
+    this.close();
+  }
+
   close(): void {
     for (const guest of this.#running.values()) guest.release();
     this.#running.clear();

@@ -62,6 +62,15 @@ export class IdentityStore {
     return (await isPair(certPem, await loadKeyPair(keyPem))) ? { caPem, certPem, keyPem } : undefined;
   }
 
+  async require(node: string): Promise<AgentIdentity> {
+    const identity = await this.load(node);
+    if (identity !== undefined) return identity;
+    throw new AppError(
+      "config.invalid",
+      `node ${node} has not joined a cluster yet: its agent does that first`,
+    );
+  }
+
   /** Trades the token for a certificate. The key is kept first, so that a repeated try is the same node. */
   async join(options: JoinOptions): Promise<AgentIdentity> {
     const token = parseJoinToken(options.token);

@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import type { AuditEntry, AuditRecord } from "@gpve/domain/audit/audit-log.ts";
 import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 
@@ -14,11 +14,6 @@ export function sha256(text: string): string {
 
 export function hmac(key: Uint8Array, text: string): string {
   return createHmac("sha256", key).update(text, "utf8").digest("hex");
-}
-
-export function sameText(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)];
-  return left.length === right.length && timingSafeEqual(left, right);
 }
 
 /** The entry linked to the one before it. */

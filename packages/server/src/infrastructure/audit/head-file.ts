@@ -5,7 +5,8 @@ import { constants } from "node:fs";
 import { join } from "node:path";
 import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import { isMissingFile } from "@gpve/kit/missing-file.ts";
-import { type ChainPoint, hmac, sameText } from "./chain.ts";
+import { sameText } from "@gpve/kit/same-bytes.ts";
+import { type ChainPoint, hmac } from "./chain.ts";
 
 export interface Head extends ChainPoint {
   /** Hash of the anchor: a head of another log does not fit. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { zstdCompressSync } from "node:zlib";
 import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { cpioArchive } from "../cpio-archive.ts";
-import { debianRecipe } from "../debian-recipe.ts";
+import { packagesRecipe } from "../packages-recipe.ts";
 import { FAT_PACKAGE, makeFatPartition } from "../fat-partition.ts";
 import type { ImageRecipe } from "../image-recipe.ts";
 import { masterBootRecord } from "../mbr.ts";
@@ -56,7 +56,7 @@ boot
 `;
 
 export function tinyRecipe(exec: Exec): ImageRecipe {
-  return debianRecipe(exec, {
+  return packagesRecipe(exec, {
     name: "tiny",
     // Of openssh-client only scp is used, which needs nothing that the programs do not bring.
     alone: ["busybox-static", "syslinux", "syslinux-common", FAT_PACKAGE, ...UEFI_PACKAGES, "openssh-client"],

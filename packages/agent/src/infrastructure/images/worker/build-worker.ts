@@ -6,7 +6,7 @@ import { basename, dirname, join } from "node:path";
 import { zstdCompressSync } from "node:zlib";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { cpioArchive, type CpioEntry } from "../cpio-archive.ts";
-import { debianRecipe } from "../debian-recipe.ts";
+import { packagesRecipe } from "../packages-recipe.ts";
 import type { ImageRecipe } from "../image-recipe.ts";
 import { earlyRoot, WORKER_MODULES, WORKER_PROGRAMS, workerRoot } from "./worker-root.ts";
 import { EARLY_INIT, WORKER_SCRIPTS } from "./worker-scripts.ts";
@@ -15,7 +15,7 @@ const MIB = 2 ** 20;
 
 /** A folder with `vmlinuz`, `initrd` and `root/`. */
 export function workerBaseRecipe(exec: Exec): ImageRecipe {
-  return debianRecipe(exec, {
+  return packagesRecipe(exec, {
     name: "worker-base",
     suffix: "",
     alone: ["busybox-static"],

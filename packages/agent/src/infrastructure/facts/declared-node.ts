@@ -5,8 +5,8 @@ import { usableDefaults, type NodeDefaults } from "@gpve/domain/vm/spec/vm-defau
 import { background } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import type { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
-import { ensureBridges, type DeclaredBridge } from "./infrastructure/net/declared-bridges.ts";
+import type { FactsKeeper } from "./facts-keeper.ts";
+import { ensureBridges, type DeclaredBridge } from "../net/declared-bridges.ts";
 
 export interface Declared {
   readonly defaults?: NodeDefaults;
@@ -14,7 +14,7 @@ export interface Declared {
   readonly bridges?: readonly DeclaredBridge[];
 }
 
-export interface ComposedDeclared {
+export interface DeclaredNode {
   /** As far as guests of this machine can have them. */
   readonly defaults: () => NodeDefaults;
   /** For reports: facts with a row for each declared bridge. */
@@ -22,10 +22,18 @@ export interface ComposedDeclared {
   readonly report: { readonly declaredStorages?: NonNullable<NodeReport["declaredStorages"]> };
 }
 
-export async function composeDeclared(
+export async function declaredNode(
   { defaults: wanted = {}, storages, bridges = [] }: Declared,
-  { facts, exec, log }: { readonly facts: FactsKeeper; readonly exec: Exec; readonly log: Logger },
-): Promise<ComposedDeclared> {
+  {
+    facts,
+    exec,
+    log,
+  }: {
+    readonly facts: Pick<FactsKeeper, "facts" | "guestsTried">;
+    readonly exec: Exec;
+    readonly log: Logger;
+  },
+): Promise<DeclaredNode> {
   const rows = await ensureBridges(bridges, { exec, log });
   const defaults = (): NodeDefaults => usableDefaults(wanted, facts.facts().facts.accelerator);
   const told = facts.guestsTried().then(() => {

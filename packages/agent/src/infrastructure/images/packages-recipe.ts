@@ -7,7 +7,7 @@ import type { ImageRecipe } from "./image-recipe.ts";
 
 const KERNEL = "linux-image-cloud-amd64";
 
-export interface DebianParts extends Pick<ImageRecipe, "name" | "suffix"> {
+export interface PackagesParts extends Pick<ImageRecipe, "name" | "suffix"> {
   /** Taken with their libraries. */
   readonly programs: readonly string[];
   /** Taken without. */
@@ -29,7 +29,7 @@ export interface Unpacked {
   readonly release: string;
 }
 
-export function debianRecipe(exec: Exec, parts: DebianParts): ImageRecipe {
+export function packagesRecipe(exec: Exec, parts: PackagesParts): ImageRecipe {
   const { programs, alone, own, purpose = "", build, ...named } = parts;
   const debian = new DebianPackages(exec);
   const packageNames = async (): Promise<{ kernel: string; all: string[] }> => {

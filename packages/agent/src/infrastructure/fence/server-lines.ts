@@ -1,0 +1,53 @@
+// A line to each server, for the fence process. The agent renews the certificate: lines are opened anew with what is there.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Channel } from "@gpve/kit/grpc/channel.ts";
+import type { AgentIdentity } from "../server-link/identity.ts";
+
+export interface ServerLinesDeps {
+  readonly endpoints: readonly string[];
+  readonly clock: Pick<Clock, "after">;
+  /** undefined = there is none that is good, for now. */
+  readonly identity: () => Promise<AgentIdentity | undefined>;
+  readonly open: (url: string, identity: AgentIdentity) => Channel;
+}
+
+/** What is asked over an old line may still be answered. */
+const LINGER_MS = 5_000;
+
+export class ServerLines {
+  readonly #deps: ServerLinesDeps;
+  #channels: ReadonlyMap<string, Channel>;
+
+  constructor(deps: ServerLinesDeps, identity: AgentIdentity) {
+    this.#deps = deps;
+    this.#channels = this.#open(identity);
+  }
+
+  transport(url: string): Channel["transport"] {
+    const channel = this.#channels.get(url);
+    if (channel === undefined) throw new AppError("internal.error", `no line to ${url}`);
+    return channel.transport;
+  }
+
+  async reopen(): Promise<void> {
+    const identity = await this.#deps.identity();
+    if (identity === undefined) return;
+    const old = this.#channels;
+    this.#channels = this.#open(identity);
+    this.#deps.clock.after(LINGER_MS, () => close(old));
+  }
+
+  close(): void {
+    close(this.#channels);
+  }
+
+  #open(identity: AgentIdentity): ReadonlyMap<string, Channel> {
+    const { endpoints, open } = this.#deps;
+    return new Map(endpoints.map((url) => [url, open(url, identity)]));
+  }
+}
+
+function close(channels: ReadonlyMap<string, Channel>): void {
+  for (const channel of channels.values()) channel.close();
+}
