@@ -186,4 +186,9 @@ export const longSoaks: readonly LongSoak[] = [
     file: "test/integration/vcluster-sleep.test.ts",
     env: { GPVE_VC_CALENDAR: "1" },
   },
+  {
+    name: "the tiny Linux from every kind of disk, with every kind of cloud-init drive",
+    file: "test/integration/tiny-image.test.ts",
+    env: { GPVE_TINY_BOOTS: "1" },
+  },
 ];

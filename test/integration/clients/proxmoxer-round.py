@@ -35,7 +35,7 @@ out = {"exits": {}}
 
 def done(what, upid):
     if Tasks:
-        status = Tasks.blocking_status(api, upid, timeout=120, polling_interval=0.2)
+        status = Tasks.blocking_status(api, upid, timeout=600, polling_interval=0.2)
         Tasks.decode_upid(upid)
     else:
         while True:
