@@ -44,7 +44,7 @@ test("the page's numbers of files and lines are at most a twentieth off", () => 
 });
 
 test("no use case asks for a whole host: it names the ports it needs", () => {
-  const wholes = /\b(?:ClusterHost)\b/u;
+  const wholes = /\b(?:ClusterHost|BackupTools)\b/u;
   const users = product.filter(
     (path) => /\/(?:application|presentation)\//u.test(path) && wholes.test(read(path)),
   );

@@ -96,10 +96,8 @@ export interface ArchiveServer {
   close(): Promise<void>;
 }
 
-export interface BackupTools {
-  serveArchive(request: ServeArchiveRequest): Promise<ArchiveServer>;
-  /** A path for a socket that is not in use. */
-  socketPath(name: string): string;
+/** Reads and writes disks, whoever has them. */
+export interface OpenDisks {
   /** Serves an image of a stopped VM while `use` runs. */
   withImage<T>(image: ImageRequest, use: (disk: DiskAccess) => Promise<T>): Promise<T>;
   /** A disk that a running QEMU exports. */
@@ -110,10 +108,33 @@ export interface BackupTools {
     use: (disk: TrackedDisk) => Promise<T>,
   ): Promise<T>;
   openTrackedExport(at: ExportPlace, name: string, bitmap: string): Promise<TrackedDisk>;
+}
+
+/** Dirty bitmaps of images. */
+export interface ImageBitmaps {
+  /** Of a qcow2 image that nobody has open. */
+  imageBitmaps(path: string): Promise<readonly ImageBitmap[]>;
+  addImageBitmap(path: string, name: string): Promise<void>;
+  removeImageBitmap(path: string, name: string): Promise<void>;
+}
+
+/** What backups are kept in. */
+export interface BackupArchives {
   createArchive(path: string, compression: Compression, header: ArchiveHeader): Promise<ArchiveWriter>;
   openArchive(path: string): Promise<ArchiveReader>;
   createIncremental(path: string, header: IncrementalHeader): Promise<IncrementalWriter>;
   openIncremental(path: string): Promise<IncrementalReader>;
+}
+
+/** Guests that run before their archive is unpacked. */
+export interface ArchiveServers {
+  serveArchive(request: ServeArchiveRequest): Promise<ArchiveServer>;
+  /** A path for a socket that is not in use. */
+  socketPath(name: string): string;
+}
+
+/** Files of this node: archives, what lies beside them, and scratch. */
+export interface NodeFiles {
   /** Without links. */
   realFile(path: string): Promise<string>;
   writeSideFile(path: string, text: string): Promise<void>;
@@ -123,9 +144,13 @@ export interface BackupTools {
   removeFile(path: string): Promise<void>;
   fileSize(path: string): Promise<number>;
   isFolder(path: string): Promise<boolean>;
-  isExecutable(path: string): Promise<boolean>;
   /** Names in a folder. */
   listFiles(folder: string): Promise<readonly string[]>;
+}
+
+/** Scripts of the operator. */
+export interface BackupHooks {
+  isExecutable(path: string): Promise<boolean>;
   /** Throws when the script fails. */
   runHook(
     script: string,
@@ -133,10 +158,10 @@ export interface BackupTools {
     env: Readonly<Record<string, string>>,
     log: (line: string) => void,
   ): Promise<void>;
-  /** Of a qcow2 image that nobody has open. */
-  imageBitmaps(path: string): Promise<readonly ImageBitmap[]>;
-  addImageBitmap(path: string, name: string): Promise<void>;
-  removeImageBitmap(path: string, name: string): Promise<void>;
+}
+
+/** The time that archives are named by. */
+export interface CivilClock {
   /** Local time as in an archive's name. */
   civilTime(ms: number): {
     year: number;
@@ -147,6 +172,10 @@ export interface BackupTools {
     second: number;
   };
 }
+
+/** All of it, for whoever provides it; a use case names those it needs. */
+export interface BackupTools
+  extends OpenDisks, ImageBitmaps, BackupArchives, ArchiveServers, NodeFiles, BackupHooks, CivilClock {}
 
 /** Dirty bitmaps inside an image that no QEMU has open. */
 export interface ImageBitmap {

@@ -1,6 +1,6 @@
 // Single files out of backups: drives -> partitions -> files.
 import { refused } from "@gpve/domain/request/failures.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupArchives } from "@gpve/domain/backup/backup-ports.ts";
 import type {
   DiskFormats,
   DiskSpool,
@@ -15,7 +15,7 @@ import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { openChain, openLink } from "../qemu/chain/archive-chain.ts";
 
 export interface BackupFilesDeps {
-  readonly tools: BackupTools;
+  readonly tools: BackupArchives;
   readonly spool: DiskSpool;
   readonly formats: DiskFormats;
   readonly pack: PackFiles;

@@ -1,7 +1,7 @@
 // Backups of toys: the file of their volume, packed by tar. A process that sleeps writes nothing, so it sleeps on.
 import { rename } from "node:fs/promises";
 import { basename, dirname } from "node:path";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { lockForBackup, unlockAfterBackup } from "../../application/guest/backup/backup-lock.ts";
 import type { GuestBackup } from "../../application/guest/backup/backup-run.ts";
@@ -11,7 +11,7 @@ import { TOY_TYPE } from "./toy-row.ts";
 
 export function toyBackup(
   host: ToyPorts & { readonly exec: Exec },
-  tools: Pick<BackupTools, "removeFile">,
+  tools: Pick<NodeFiles, "removeFile">,
 ): GuestBackup {
   const { configs, exec } = host;
   const release: GuestBackup["release"] = async ({ vmid, leftovers }) => {

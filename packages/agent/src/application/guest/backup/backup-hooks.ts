@@ -1,6 +1,6 @@
 import { refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupHooks } from "@gpve/domain/backup/backup-ports.ts";
 import type { BackupArgs } from "./backup-request.ts";
 import type { BackupTarget } from "./prune-old-backups.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
@@ -19,7 +19,7 @@ export type RunHook = (phase: string, guest?: HookGuest) => Promise<void>;
 
 /** The script that root may name with a job: told every phase, and able to end it. */
 export function hookRunner(
-  tools: BackupTools,
+  tools: BackupHooks,
   args: Pick<BackupArgs, "script">,
   target: BackupTarget,
   log: (line: string) => void,

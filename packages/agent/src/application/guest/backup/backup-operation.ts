@@ -1,6 +1,6 @@
 import { refused } from "@gpve/domain/request/failures.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupHooks, NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { parseKeepOptions, type KeepOptions } from "@gpve/domain/storage/prune.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -30,7 +30,7 @@ type Context = StepContext<BackupArgs, BackupState>;
 /** One task for all guests asked for, as PVE does: one that fails does not keep the others from being saved. */
 export function backupOperation(
   host: BackupOperationPorts,
-  tools: BackupTools,
+  tools: BackupRun["tools"] & BackupHooks,
   whileFree: BackupRun["whileFree"],
 ): OperationDefinition<BackupArgs, BackupState> {
   return {
@@ -52,7 +52,7 @@ export function backupOperation(
 
 async function runJob(
   host: BackupOperationPorts,
-  tools: BackupTools,
+  tools: BackupRun["tools"] & BackupHooks,
   whileFree: BackupRun["whileFree"],
   ctx: Context,
 ): Promise<void> {
@@ -102,7 +102,7 @@ function checkWait(host: BackupOperationPorts, args: BackupArgs, log: (line: str
 
 async function targetOf(
   host: BackupOperationPorts,
-  tools: BackupTools,
+  tools: NodeFiles,
   args: BackupArgs,
 ): Promise<BackupTarget> {
   if (args.tmpdir !== undefined && !(await tools.isFolder(args.tmpdir)))

@@ -1,5 +1,5 @@
 // One vzdump task while it runs, and what a kind of guest does in it.
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupArchives, CivilClock, NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { KeepOptions } from "@gpve/domain/storage/prune.ts";
 import type { RunHook } from "./backup-hooks.ts";
@@ -7,7 +7,7 @@ import type { BackupArgs, BackupMode, BackupState, BackupWork, HeldGuest } from 
 import type { BackupTarget } from "./prune-old-backups.ts";
 
 export interface BackupRun<Held extends HeldGuest = HeldGuest> {
-  readonly tools: BackupTools;
+  readonly tools: NodeFiles & BackupArchives & CivilClock;
   readonly args: BackupArgs;
   readonly target: BackupTarget;
   readonly keep: KeepOptions;

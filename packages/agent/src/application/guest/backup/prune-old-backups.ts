@@ -1,6 +1,6 @@
 // After a backup: older ones of the same guest that the keep-* rules no longer keep are removed, protected ones never.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupArchives, NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import {
   logNameOf,
   NOTES_SUFFIX,
@@ -34,7 +34,7 @@ interface OldBackup {
 
 export async function pruneOldBackups(
   target: BackupTarget,
-  tools: BackupTools,
+  tools: NodeFiles & BackupArchives,
   guest: BackedUpGuest,
   keep: KeepOptions,
   log: (line: string) => void,
@@ -63,7 +63,7 @@ export async function pruneOldBackups(
 /** How many there are: protected ones, and others. */
 export async function countBackups(
   target: BackupTarget,
-  tools: BackupTools,
+  tools: NodeFiles & BackupArchives,
   guest: BackedUpGuest,
 ): Promise<{ protected: number; others: number }> {
   const all = await candidates(target, tools, guest);
@@ -73,7 +73,7 @@ export async function countBackups(
 
 async function oldBackups(
   target: BackupTarget,
-  tools: BackupTools,
+  tools: NodeFiles & BackupArchives,
   guest: BackedUpGuest,
   keep: KeepOptions,
 ): Promise<OldBackup[]> {
@@ -95,7 +95,7 @@ async function oldBackups(
 
 async function candidates(
   { plugin, folder }: BackupTarget,
-  tools: BackupTools,
+  tools: NodeFiles & BackupArchives,
   guest: BackedUpGuest,
 ): Promise<readonly { readonly protected: boolean }[]> {
   if (plugin === undefined) return inFolder(folder, tools, guest);
@@ -107,7 +107,7 @@ async function candidates(
 
 async function inFolder(
   folder: string,
-  tools: BackupTools,
+  tools: NodeFiles & BackupArchives,
   { type, vmid }: BackedUpGuest,
 ): Promise<PruneCandidate[]> {
   const names = await tools.listFiles(folder);
@@ -130,7 +130,7 @@ async function inFolder(
   return rows;
 }
 
-async function parentIn(folder: string, name: string, tools: BackupTools): Promise<string | undefined> {
+async function parentIn(folder: string, name: string, tools: BackupArchives): Promise<string | undefined> {
   try {
     const reader = await tools.openIncremental(`${folder}/${name}`);
     await reader.close();
@@ -141,7 +141,7 @@ async function parentIn(folder: string, name: string, tools: BackupTools): Promi
   }
 }
 
-async function removeArchive(path: string, tools: BackupTools): Promise<void> {
+async function removeArchive(path: string, tools: NodeFiles): Promise<void> {
   const slash = path.lastIndexOf("/") + 1;
   const logName = logNameOf(path.slice(slash));
   await tools.removeFile(path);

@@ -1,6 +1,12 @@
 // vzdump: one VM into one archive.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { SUFFIX, type BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import {
+  type BackupArchives,
+  type ImageBitmaps,
+  type NodeFiles,
+  type OpenDisks,
+  SUFFIX,
+} from "@gpve/domain/backup/backup-ports.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import { lockForBackup } from "../../guest/backup/backup-lock.ts";
@@ -15,21 +21,28 @@ import { copyRunning, copyStopped, endReading, haltGuest } from "./copy-guest.ts
 import { dropFleecingImages, fleecingVolumes, makeFleecingImages, type Fleeced } from "./fleecing-images.ts";
 import { isPaused, releaseGuest, type HeldVm } from "./held-guest.ts";
 
+type VmBackupTools = OpenDisks & NodeFiles & ImageBitmaps & BackupArchives;
+
 export interface BackupVmPorts extends ChainStepPorts, StopVmPorts {}
 
-export function vmBackup(host: BackupVmPorts, tools: BackupTools): GuestBackup<HeldVm> {
+export function vmBackup(host: BackupVmPorts, tools: VmBackupTools): GuestBackup<HeldVm> {
   return {
     type: VM_TYPE,
     configs: host.configs,
     nameOf: (vmid) => host.configs.find(vmid)?.values["name"] ?? `VM ${vmid}`,
     extension: ({ compression }) => `.vma${SUFFIX[compression]}`,
-    save: (step, work) => saveVm(host, step, work),
+    save: (step, work) => saveVm(host, tools, step, work),
     release: (held, work) => releaseGuest(host, tools, held, work),
   };
 }
 
-async function saveVm(host: BackupVmPorts, job: BackupStep<HeldVm>, work: BackupWork): Promise<void> {
-  const { tools, args, vmid, phase } = job;
+async function saveVm(
+  host: BackupVmPorts,
+  tools: VmBackupTools,
+  job: BackupStep<HeldVm>,
+  work: BackupWork,
+): Promise<void> {
+  const { args, vmid, phase } = job;
   const { log } = work;
   let running = false;
   const { config, held } = await lockForBackup(host, job, async () => {
@@ -49,7 +62,7 @@ async function saveVm(host: BackupVmPorts, job: BackupStep<HeldVm>, work: Backup
     if (name !== undefined) log(`INFO: VM Name: ${name}`);
     const disks = await backupDisks(host, config, log);
     await dropFleecingImages(host, vmid, work);
-    const step = await planStep({ ...job, host, disks, willStop: job.mode === "stop" }, log);
+    const step = await planStep({ ...job, host, tools, disks, willStop: job.mode === "stop" }, log);
     job.path = job.base + extensionOf(step.plan, args.compression);
     job.state.held = {
       ...held,

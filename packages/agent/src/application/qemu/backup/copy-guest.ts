@@ -1,5 +1,5 @@
 // From the disks of one VM into its archive: through its own QEMU while it runs, through qemu-nbd while it does not.
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { NodeFiles, OpenDisks } from "@gpve/domain/backup/backup-ports.ts";
 import { bytesText } from "@gpve/domain/backup/backup-texts.ts";
 import { shutDown, type StopVmPorts } from "../power/stop-vm.ts";
 import type { ArchiveTarget, DiskSource } from "../chain/archive-target.ts";
@@ -13,7 +13,7 @@ import { requireRunning, runningVm } from "../running-vm.ts";
 
 export interface GuestCopy {
   readonly host: StopVmPorts;
-  readonly tools: BackupTools;
+  readonly tools: OpenDisks & NodeFiles;
   readonly args: BackupArgs;
   readonly held: HeldVm;
   readonly disks: readonly BackupDisk[];

@@ -4,7 +4,7 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import type { BackupTools, ExportPlace } from "@gpve/domain/backup/backup-ports.ts";
+import type { ExportPlace, NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import { presentTop } from "../disk/top-node.ts";
 
 export interface FleeceDisk {
@@ -28,7 +28,7 @@ export interface Fleece {
 export async function beginFleece(
   process: QemuProcess,
   disks: readonly FleeceDisk[],
-  tools: BackupTools,
+  tools: NodeFiles,
   /** What happens in the same moment. */
   moment: readonly TransactionAction[] = [],
 ): Promise<Fleece> {
@@ -98,7 +98,7 @@ async function release(process: QemuProcess, key: string): Promise<void> {
 export async function endFleece(
   process: QemuProcess,
   disks: readonly (Pick<FleeceDisk, "key" | "scratch"> & { readonly volid?: string })[],
-  tools: BackupTools,
+  tools: NodeFiles,
 ): Promise<void> {
   const { qmp } = process;
   const attempt = (step: Promise<unknown>): Promise<unknown> =>

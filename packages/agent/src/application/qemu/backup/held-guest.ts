@@ -1,6 +1,6 @@
 // The guest whose backup runs: what is done to it, and how it gets back to what it was.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import {
@@ -35,7 +35,7 @@ export interface HeldVm extends HeldGuest {
 /** Idempotent: after a backup, however it ended, and after a crash in the midst of one. */
 export async function releaseGuest(
   host: HeldVmPorts,
-  tools: BackupTools,
+  tools: NodeFiles,
   held: HeldVm,
   work: BackupWork,
 ): Promise<void> {

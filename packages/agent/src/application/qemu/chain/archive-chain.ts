@@ -6,7 +6,7 @@ import type {
   ArchiveCluster,
   ArchiveHeader,
   ArchiveReader,
-  BackupTools,
+  BackupArchives,
   IncrementalReader,
   ParentArchive,
 } from "@gpve/domain/backup/backup-ports.ts";
@@ -37,7 +37,11 @@ interface Part {
 /** Zeroes are given out in pieces of this size. */
 const ZERO_BYTES = 1024 * 1024;
 
-export async function openLink(tools: BackupTools, plugin: StoragePlugin, name: string): Promise<ChainLink> {
+export async function openLink(
+  tools: BackupArchives,
+  plugin: StoragePlugin,
+  name: string,
+): Promise<ChainLink> {
   const path = await plugin.file(`backup/${name}`);
   if (parseBackupName(name)?.container === "gpvi")
     return incrementalLink(name, await tools.openIncremental(path));
@@ -80,7 +84,7 @@ function incrementalLink(name: string, reader: IncrementalReader): ChainLink {
  * resolves, so that a cut, wrong or missing archive is known before anything is made or overwritten.
  */
 export async function openChain(
-  tools: BackupTools,
+  tools: BackupArchives,
   plugin: StoragePlugin,
   name: string,
   signal?: AbortSignal,
@@ -110,7 +114,7 @@ interface VerifiedLink {
 
 /** Oldest first. */
 async function verifiedNames(
-  tools: BackupTools,
+  tools: BackupArchives,
   plugin: StoragePlugin,
   name: string,
   signal?: AbortSignal,
@@ -128,7 +132,7 @@ async function verifiedNames(
 }
 
 async function openParent(
-  tools: BackupTools,
+  tools: BackupArchives,
   plugin: StoragePlugin,
   wanted: { readonly name: string; readonly uuid?: string },
   child: string | undefined,
@@ -144,7 +148,7 @@ async function openParent(
 
 /** Of every disk: from the archive on that has it whole, oldest first. */
 async function* mergedParts(
-  tools: BackupTools,
+  tools: BackupArchives,
   plugin: StoragePlugin,
   chain: readonly VerifiedLink[],
   header: ArchiveHeader,

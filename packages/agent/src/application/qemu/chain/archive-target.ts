@@ -1,10 +1,10 @@
 // Where one backup goes: a full archive, or an incremental one on top of the last.
 import { bitmapOf, type BackupPlan } from "@gpve/domain/backup/backup-chain.ts";
 import {
-  SUFFIX,
-  type BackupTools,
+  type BackupArchives,
   type Compression,
   type DiskAccess,
+  SUFFIX,
   type TrackedDisk,
 } from "@gpve/domain/backup/backup-ports.ts";
 import { copyChanges, copyWhole, type Copied, type CopyWork } from "../backup/copy-changes.ts";
@@ -45,7 +45,7 @@ export function extensionOf(plan: BackupPlan, compression: Compression): string 
 }
 
 export async function createTarget(
-  tools: BackupTools,
+  tools: BackupArchives,
   plan: BackupPlan,
   archive: NewArchive,
   disks: readonly TargetDisk[],

@@ -10,7 +10,7 @@ import {
   type ChainDisk,
   type BackupChains,
 } from "@gpve/domain/backup/backup-chain.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupArchives, ImageBitmaps, NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import { PARENT_SUFFIX } from "@gpve/domain/storage/backup-name.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
@@ -51,7 +51,7 @@ export interface ChainStep {
 
 export interface StepRequest {
   readonly host: ChainStepPorts;
-  readonly tools: BackupTools;
+  readonly tools: ImageBitmaps & BackupArchives & NodeFiles;
   readonly args: { readonly incremental?: boolean };
   readonly target: BackupTarget;
   readonly vmid: number;
@@ -186,7 +186,7 @@ async function choosePlan(
 
 /** A child is worth nothing without the very archive it builds on. */
 async function parentProblem(
-  tools: BackupTools,
+  tools: BackupArchives,
   plugin: StoragePlugin,
   parent: BackupChain,
 ): Promise<string | undefined> {

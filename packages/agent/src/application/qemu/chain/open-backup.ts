@@ -1,6 +1,6 @@
 // An archive by its name, full or incremental.
 import { refused } from "@gpve/domain/request/failures.ts";
-import type { ArchiveReader, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { ArchiveReader, BackupArchives, NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import { openChain, openLink } from "./archive-chain.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
@@ -12,7 +12,7 @@ export interface OpenBackupPorts {
 /** `archive`: a volume id, or a path of this node. */
 export async function openBackup(
   host: OpenBackupPorts,
-  tools: BackupTools,
+  tools: BackupArchives & NodeFiles,
   archive: string,
   signal: AbortSignal,
 ): Promise<ArchiveReader> {
@@ -29,7 +29,7 @@ export async function openBackup(
 /** The configuration inside an archive, for GET extractconfig. */
 export async function archivedConfigText(
   host: OpenBackupPorts,
-  tools: BackupTools,
+  tools: BackupArchives & NodeFiles,
   archive: string,
 ): Promise<string> {
   const { plugin, volname } = volumeOf(host, archive);

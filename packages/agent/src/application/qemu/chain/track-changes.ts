@@ -13,7 +13,7 @@ import {
   type GuestChains,
   type KnownBitmap,
 } from "@gpve/domain/backup/backup-chain.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { ImageBitmaps } from "@gpve/domain/backup/backup-ports.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
@@ -95,7 +95,7 @@ export function runningBitmaps(process: QemuProcess, sha256Hex: (text: string) =
 
 const bitmapFile = (image: BlockNode): string => requireHostFile(image, "a dirty bitmap of a stopped VM");
 
-export function imageFileBitmaps(tools: BackupTools): DiskBitmaps {
+export function imageFileBitmaps(tools: ImageBitmaps): DiskBitmaps {
   return {
     async list({ format, node: image }) {
       if (format !== "qcow2") return [];

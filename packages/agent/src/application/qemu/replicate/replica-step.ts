@@ -10,7 +10,7 @@ import {
   type BackupChains,
   type ChainDisk,
 } from "@gpve/domain/backup/backup-chain.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { ImageBitmaps } from "@gpve/domain/backup/backup-ports.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
@@ -33,7 +33,7 @@ export interface ReplicaStepPorts {
 
 export interface StepAsked {
   readonly host: ReplicaStepPorts;
-  readonly tools: BackupTools;
+  readonly tools: ImageBitmaps;
   readonly vmid: number;
   readonly target: string;
   readonly disks: readonly ReplicatedDisk[];

@@ -3,7 +3,13 @@
 // whoever looks next, from its beginning.
 import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { BackupTools, DiskAccess, IncrementalReader } from "@gpve/domain/backup/backup-ports.ts";
+import type {
+  BackupArchives,
+  NodeFiles,
+  OpenDisks,
+  DiskAccess,
+  IncrementalReader,
+} from "@gpve/domain/backup/backup-ports.ts";
 import type {
   Replica,
   ReplicaDisk,
@@ -26,7 +32,7 @@ import { runningVm, type RunningPorts } from "../running-vm.ts";
 export interface ReplicasDeps extends RunningPorts {
   readonly configs: Pick<VmConfigs, "has" | "get">;
   readonly storages: GuestStorages;
-  readonly tools: Pick<BackupTools, "createIncremental" | "openIncremental" | "withImage" | "removeFile">;
+  readonly tools: BackupArchives & OpenDisks & NodeFiles;
   readonly notes: ReplicaNotes;
 }
 

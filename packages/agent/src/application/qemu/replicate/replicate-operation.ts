@@ -1,7 +1,7 @@
 // One run of a replication job, as the VM's node does it. Nothing here is worth keeping when it fails: the copy is as it
 // was, and the next run sends what this one did not.
 import { given } from "@gpve/contracts/given.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { ImageBitmaps, NodeFiles, OpenDisks } from "@gpve/domain/backup/backup-ports.ts";
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { ReplicaOffer, ReplicaPeers } from "@gpve/domain/replication/replica.ts";
@@ -50,7 +50,7 @@ const BYTES_PER_MB = 1000 ** 2;
 
 export function replicateOperation(
   host: ReplicatePorts,
-  tools: BackupTools,
+  tools: OpenDisks & NodeFiles & ImageBitmaps,
 ): OperationDefinition<ReplicateArgs, ReplicateState> {
   return {
     type: REPLICATE,
@@ -64,7 +64,11 @@ export function replicateOperation(
   };
 }
 
-async function replicate(host: ReplicatePorts, tools: BackupTools, ctx: Context): Promise<void> {
+async function replicate(
+  host: ReplicatePorts,
+  tools: OpenDisks & NodeFiles & ImageBitmaps,
+  ctx: Context,
+): Promise<void> {
   const { args, state, signal, log } = ctx;
   const { vmid, target, job, rate } = args;
   const config = host.configs.get(vmid);
@@ -133,13 +137,13 @@ async function findTicket(host: ReplicatePorts, { args, signal }: Context): Prom
 }
 
 /** QEMU keeps no old blocks any more. */
-async function letGo(host: ReplicatePorts, tools: BackupTools, held: HeldVm): Promise<void> {
+async function letGo(host: ReplicatePorts, tools: NodeFiles, held: HeldVm): Promise<void> {
   const process = runningVm(host, held.vmid);
   if (process !== undefined) await endFleece(process, held.fleeced, tools);
 }
 
 /** Idempotent: after a run, however it ended, and after a crash in the midst of one. */
-async function release(host: ReplicatePorts, tools: BackupTools, { state, log }: Context): Promise<void> {
+async function release(host: ReplicatePorts, tools: NodeFiles, { state, log }: Context): Promise<void> {
   const { held } = state;
   if (held === undefined) return;
   await letGo(host, tools, held);

@@ -1,6 +1,6 @@
 // The disks of a VM as they are at one moment, to the node that keeps a copy: through its own QEMU while it runs, through
 // qemu-nbd while it does not.
-import type { BackupTools, DiskAccess, TrackedDisk } from "@gpve/domain/backup/backup-ports.ts";
+import type { DiskAccess, NodeFiles, OpenDisks, TrackedDisk } from "@gpve/domain/backup/backup-ports.ts";
 import type { ReplicaWriter } from "@gpve/domain/replication/replica.ts";
 import { copyChanges, copyWhole, type CopyWork } from "../backup/copy-changes.ts";
 import { beginFleece, type Fleece } from "../backup/fleece.ts";
@@ -12,7 +12,7 @@ import type { ReplicatedDisk } from "./replicated-disks.ts";
 
 export interface SendDisks {
   readonly host: HeldVmPorts;
-  readonly tools: BackupTools;
+  readonly tools: OpenDisks & NodeFiles;
   readonly held: HeldVm;
   readonly disks: readonly ReplicatedDisk[];
   readonly step: ReplicaStep;
@@ -58,7 +58,7 @@ export function scratchFiles(disks: readonly ReplicatedDisk[], vmid: number, fol
     .map(({ key }) => ({ key, scratch: `${folder}/replicate-${vmid}-${key}.qcow2` }));
 }
 
-function fileSource(tools: BackupTools, { node, format, backing }: ReplicatedDisk): Source {
+function fileSource(tools: OpenDisks, { node, format, backing }: ReplicatedDisk): Source {
   const image = { node, format, backing, access: "ro" } as const;
   return {
     whole: (use) => tools.withImage(image, use),
@@ -66,7 +66,7 @@ function fileSource(tools: BackupTools, { node, format, backing }: ReplicatedDis
   };
 }
 
-function fleecedSource(tools: BackupTools, fleece: Fleece, key: string): Source {
+function fleecedSource(tools: OpenDisks, fleece: Fleece, key: string): Source {
   const name = fleece.exportName(key);
   const reading = async <D extends DiskAccess, T>(
     opening: Promise<D>,

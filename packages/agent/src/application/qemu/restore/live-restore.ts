@@ -2,7 +2,13 @@
 // unpacks and offers meanwhile; QEMU mirrors it to its volume, and the guest goes on there. A restore that fails is
 // taken back as a whole: the guest is ended, and what it wrote is lost with it. The archive is still there.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ArchiveReader, ArchiveServer, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type {
+  ArchiveReader,
+  ArchiveServer,
+  ArchiveServers,
+  NodeFiles,
+  OpenDisks,
+} from "@gpve/domain/backup/backup-ports.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
@@ -18,6 +24,8 @@ import { requireRunning, runningVm } from "../running-vm.ts";
 import { attachedFile, fileOf, volumeOf } from "../../guest/guest-storages.ts";
 import type { VmStarter } from "../start/vm-starter.ts";
 import type { StartPlanPorts } from "../start/start-plan.ts";
+
+export type LiveRestoreTools = OpenDisks & ArchiveServers & NodeFiles;
 
 export interface LiveRestorePorts extends StartPlanPorts {
   readonly starter: VmStarter;
@@ -46,7 +54,7 @@ interface LiveDisk {
 /** Resolves when every disk is on its volume and the archive has proven whole; the VM runs, and is still locked. */
 export async function liveRestore(
   host: LiveRestorePorts,
-  tools: BackupTools,
+  tools: LiveRestoreTools,
   args: RestoreArgs,
   reader: ArchiveReader,
   restored: { readonly conf: string; readonly values: VmValues; readonly microvm: Microvm | undefined },
@@ -141,7 +149,7 @@ async function makeImages(
 
 async function copyNow(
   host: LiveRestorePorts,
-  tools: BackupTools,
+  tools: OpenDisks,
   server: ArchiveServer,
   { device, size, volid }: LiveDisk,
   signal: AbortSignal,

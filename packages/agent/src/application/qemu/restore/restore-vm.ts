@@ -2,7 +2,7 @@
 // that is replaced stays as it was until the archive has been read to its end.
 import { refuseReachingKeys } from "@gpve/domain/vm/change/archived-keys.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { ArchiveReader, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { ArchiveReader, BackupArchives } from "@gpve/domain/backup/backup-ports.ts";
 import { readArchivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -17,7 +17,7 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { convertDisks } from "../disk/make-template.ts";
 import { freeVolume, listVolumes } from "../config/free-volumes.ts";
-import { endLive, liveRestore, type LiveRestorePorts } from "./live-restore.ts";
+import { endLive, liveRestore, type LiveRestorePorts, type LiveRestoreTools } from "./live-restore.ts";
 import { configOf, openBackup } from "../chain/open-backup.ts";
 import { checkReplaceable, freeReplaced, withKeptDisks } from "./replaced-vm.ts";
 import { restoreRefused, type RestoreArgs, type RestoreState } from "./restore-request.ts";
@@ -32,6 +32,8 @@ import { runningVm } from "../running-vm.ts";
 import { volumeOf } from "../../guest/guest-storages.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 
+export type RestoreTools = LiveRestoreTools & BackupArchives;
+
 export interface RestoreVmPorts extends LiveRestorePorts, RestoreVolumesPorts {
   readonly ids: Ids;
 }
@@ -40,7 +42,7 @@ type Context = StepContext<RestoreArgs, RestoreState>;
 
 export function restoreVmOperation(
   host: RestoreVmPorts,
-  tools: BackupTools,
+  tools: RestoreTools,
 ): OperationDefinition<RestoreArgs, RestoreState> {
   return {
     type: "qmrestore",
@@ -127,7 +129,7 @@ export function requireFree(host: RestoreVmPorts, vmid: number): void {
     );
 }
 
-async function restore(host: RestoreVmPorts, tools: BackupTools, ctx: Context): Promise<void> {
+async function restore(host: RestoreVmPorts, tools: RestoreTools, ctx: Context): Promise<void> {
   const { args, state, log } = ctx;
   if (isThere(host, args.vmid, state)) return;
   log(`restore vma archive: ${args.archive}`);
@@ -142,7 +144,7 @@ async function restore(host: RestoreVmPorts, tools: BackupTools, ctx: Context): 
 async function restoreFrom(
   reader: ArchiveReader,
   host: RestoreVmPorts,
-  tools: BackupTools,
+  tools: RestoreTools,
   ctx: Context,
 ): Promise<void> {
   const { args, state, log, warn } = ctx;

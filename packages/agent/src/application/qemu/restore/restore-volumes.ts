@@ -1,7 +1,7 @@
 // Volumes for the disks of an archive, and their content.
 import { refused } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ArchiveReader, BackupTools, DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
+import type { ArchiveReader, DiskAccess, OpenDisks } from "@gpve/domain/backup/backup-ports.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
@@ -93,7 +93,7 @@ async function openStorage(host: RestoreVolumesPorts, args: RestoreArgs, storage
 /** All disks are open at once: their clusters come mixed. Resolves when the archive is known to be whole. */
 export async function fillVolumes(
   host: RestoreVolumesPorts,
-  tools: BackupTools,
+  tools: OpenDisks,
   reader: ArchiveReader,
   conf: string,
   volumes: Readonly<Record<string, string>>,

@@ -1,5 +1,5 @@
 // vzdump and what belongs to it.
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupArchives, NodeFiles } from "@gpve/domain/backup/backup-ports.ts";
 import type { VzdumpSettings } from "@gpve/domain/backup/vzdump-defaults.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -11,7 +11,7 @@ import { requestBackup } from "../../../application/guest/backup/request-backup.
 
 export interface BackupHandlerDeps {
   readonly host: BackupRequestPorts;
-  readonly tools: BackupTools;
+  readonly tools: BackupArchives & NodeFiles;
   readonly engine: OperationEngine;
   /** undefined = there is no such pool. */
   readonly poolMembers: (pool: string) => readonly number[] | undefined;
