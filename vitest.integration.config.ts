@@ -12,12 +12,12 @@ export default defineConfig({
       .map(({ file }) => file),
     pool: "forks",
     // A test that asserts nothing cannot fail. What is waited for has as long as the machine may need; vitest's own second is a guess about load.
-    expect: { requireAssertions: true, poll: { timeout: 30_000 } },
+    expect: { requireAssertions: true, poll: { timeout: 120_000 } },
     // As many as there are cores. With four, both cores computed all the time: an emulated guest took five times as long to boot,
     // and the whole no less.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
   },
 });

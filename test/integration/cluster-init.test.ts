@@ -48,13 +48,13 @@ test.skipIf(etcdMissing !== undefined)(
         status?: string;
         pid?: number;
       } | null;
-    await expect.poll(async () => (await current())?.status, { timeout: 60_000 }).toBe("stopped");
+    await expect.poll(async () => (await current())?.status, { timeout: 150_000 }).toBe("stopped");
     await api()("POST", "/nodes/one/qemu/100/status/start");
-    await expect.poll(async () => (await current())?.status, { timeout: 60_000 }).toBe("running");
+    await expect.poll(async () => (await current())?.status, { timeout: 150_000 }).toBe("running");
     const pid = (await current())?.pid;
     // An agent that has just started may still be reading the cluster's records.
     const runsOn = () =>
-      expect.poll(current, { timeout: 60_000 }).toEqual(expect.objectContaining({ status: "running", pid }));
+      expect.poll(current, { timeout: 150_000 }).toEqual(expect.objectContaining({ status: "running", pid }));
 
     const ports = ["--etcd-port", `${etcd}`, "--etcd-peer-port", `${peer}`, "--agent-port", `${agent}`];
     const places = ["--data", data, "--address", "127.0.0.1", "--listen", listen, "--name", "home"];

@@ -24,7 +24,7 @@ test.skipIf(etcdMissing !== undefined)(
           .filter(({ role, healthy }) => role === "voter" && healthy)
           .map(({ name }) => name)
           .toSorted();
-      await expect.poll(rows, { timeout: 60_000, interval: 500 }).toEqual(names);
+      await expect.poll(rows, { timeout: 150_000, interval: 500 }).toEqual(names);
     };
     await voters(s1, ["s1", "s2"]);
     const s3 = await cluster.join("s3", s2);

@@ -61,7 +61,7 @@ describe.skipIf(!hasQemu)("gpvectl vm", () => {
   test("runs programs inside, with their input and exit code", async () => {
     await expect
       .poll(async () => (await ctl(["vm", "exec", "demo", "--", "true"])).code, {
-        timeout: 60_000,
+        timeout: 150_000,
         interval: 1000,
       })
       .toBe(0);

@@ -29,7 +29,7 @@ function spawned(argv: readonly string[]): Ran {
     cwd: home,
     env: environment(),
     encoding: "utf8",
-    timeout: 60_000,
+    timeout: 150_000,
   });
   return { code: ran.status, out: ran.stdout, err: ran.stderr };
 }
@@ -117,7 +117,7 @@ describe("on the same machine", () => {
     let seen = "";
     watcher.stdout.on("data", (chunk: Buffer) => (seen += chunk.toString()));
     // What exists comes first: then it is watching.
-    await expect.poll(() => seen, { timeout: 20_000 }).toContain("there-before");
+    await expect.poll(() => seen, { timeout: 150_000 }).toContain("there-before");
     expect(await local(["diff", "-f", "objects.yaml"])).toMatchObject({
       code: 1,
       err: "3 to create, 0 to update, 0 unchanged\n",
@@ -132,7 +132,7 @@ describe("on the same machine", () => {
     expect((await local(["delete", "-f", "objects.yaml"])).out).toBe(
       "Deleted Binding PVEVMUser@/pool/it.\nDeleted User ann@pve.\nDeleted Tenant it.\n",
     );
-    await expect.poll(() => seen, { timeout: 60_000 }).toContain('{"type":"DELETED"');
+    await expect.poll(() => seen, { timeout: 150_000 }).toContain('{"type":"DELETED"');
     expect(seen).toContain('"name":"it"');
     watcher.kill("SIGINT");
     const [code] = (await once(watcher, "exit")) as [number];
@@ -239,9 +239,9 @@ describe("from elsewhere", () => {
     });
     let shown = "";
     terminal.stdout.on("data", (chunk: Buffer) => (shown += chunk.toString()));
-    await expect.poll(() => shown, { timeout: 20_000 }).toContain("(yes/no)");
+    await expect.poll(() => shown, { timeout: 150_000 }).toContain("(yes/no)");
     terminal.stdin.write("no\u007f\u007fyes\r");
-    await expect.poll(() => shown, { timeout: 20_000 }).toContain("Password for root@pam");
+    await expect.poll(() => shown, { timeout: 150_000 }).toContain("Password for root@pam");
     terminal.stdin.write(`${password}\r`);
     const [code] = (await once(terminal, "exit")) as [number];
     expect(code).toBe(0);

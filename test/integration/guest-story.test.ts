@@ -232,7 +232,7 @@ describe.skipIf(missing.length > 0)("the story of a guest", { timeout: 30 * MINU
     const { pid } = status.data as { pid: number };
     await vi.waitFor(
       async () => expect(await ask("GET", "exec-status", { pid })).toMatchObject({ exitcode: 1 }),
-      { timeout: 30_000 },
+      { timeout: 150_000 },
     );
     mark("the agent has answered");
   });

@@ -45,7 +45,7 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
       await new Promise((done) => setTimeout(done, 250));
     }
     // One question can go unanswered on a busy machine; the program that runs says that nobody touched it.
-    expect(await vi.waitUntil(() => ha.answers(), { timeout: 60_000 }).catch(() => false)).toBe(true);
+    expect(await vi.waitUntil(() => ha.answers(), { timeout: 150_000 }).catch(() => false)).toBe(true);
     expect(await ha.place()).toBe(node);
     unmoved.push(
       `${fault.padEnd(24)} ${node}        nothing moved, silent for ${(silentMs / 1000).toFixed(1)} s at most`,
@@ -93,7 +93,7 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
     await staysAsItIs("agent alone", node);
     await ha.heal(node);
     ha.kill(node, "fence.lock");
-    await vi.waitFor(() => expect(ha.pid(node, "fence.lock")).not.toBe(fence), { timeout: 30_000 });
+    await vi.waitFor(() => expect(ha.pid(node, "fence.lock")).not.toBe(fence), { timeout: 150_000 });
     expect(ha.pid(node, `guests/${HA_VMID}/state`)).toBe(pid);
   });
 

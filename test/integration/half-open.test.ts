@@ -164,7 +164,7 @@ describe("half-open requests", () => {
 
   test(
     "a peer that could only join has one stream, ten seconds and 64 KiB",
-    { timeout: 60_000 },
+    { timeout: 150_000 },
     async () => {
       const session = connectH2(gpve.credentials.url, { rejectUnauthorized: false, ALPNProtocols: ["h2"] });
       sessions.push(session);

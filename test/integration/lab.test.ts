@@ -27,7 +27,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
       .toSorted();
   };
   const becomes = (nodes: readonly string[], url?: string): Promise<void> =>
-    vi.waitFor(async () => expect(await online(url)).toEqual(nodes), { timeout: 30_000, interval: 250 });
+    vi.waitFor(async () => expect(await online(url)).toEqual(nodes), { timeout: 150_000, interval: 250 });
   /** What DHCP gave a guest, as any server shows it. */
   const addressOf = async (node: keyof typeof vmids): Promise<string> => {
     const object = await apiOf(
@@ -49,7 +49,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
         });
         expect((await answer.text()).trim()).toBe(`guest-${node}`);
       },
-      { timeout: 60_000, interval: 500 },
+      { timeout: 150_000, interval: 500 },
     );
 
   /** A node is online before every server has its line to it again. */
@@ -228,7 +228,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
     ]);
     // A request that is under way may fail once; the next reaches another server.
     await vi.waitFor(async () => expect((await lab.api()("GET", "/nodes")).status).toBe(200), {
-      timeout: 60_000,
+      timeout: 150_000,
       interval: 100,
     });
     await becomes(["n2", "n3"]);

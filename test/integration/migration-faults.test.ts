@@ -81,7 +81,7 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
       expect(Math.max(...sent.slice(2))).toBeLessThan(16);
       await guest.counter.goesOn();
       expect(guest.counter.problem).toBeUndefined();
-      await vi.waitFor(() => expect(running()).toEqual([before]), { timeout: 30_000 });
+      await vi.waitFor(() => expect(running()).toEqual([before]), { timeout: 150_000 });
       await guest.beIdle();
       await guest.move(next());
       expect(await guest.memorySum()).toBe(sum);
@@ -92,13 +92,13 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
     const before = guest.node;
     const upid = await guest.askToMove(next(), { bwlimit: SLOW, compression: "on" });
     await vi.waitFor(async () => expect(await taskLog(lab.api(), upid)).toMatch(/^\d+ s: sent/m), {
-      timeout: 60_000,
+      timeout: 150_000,
       interval: 100,
     });
     const stopped = await lab.api()("DELETE", `/nodes/${before}/tasks/${encodeURIComponent(upid)}`);
     expect(stopped.status, stopped.text).toBe(200);
     await waitTask(lab.api(), upid);
-    await vi.waitFor(() => expect(running()).toEqual([before]), { timeout: 60_000 });
+    await vi.waitFor(() => expect(running()).toEqual([before]), { timeout: 150_000 });
     await guest.counter.goesOn();
     expect(guest.counter.problem).toBeUndefined();
     const ended = await guest.move(next());
@@ -135,7 +135,7 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
         expect(running()).toEqual(status === "running" ? [found?.node] : []);
         return { node: found?.node ?? "", status };
       },
-      { timeout: 90_000, interval: 250 },
+      { timeout: 150_000, interval: 250 },
     );
     // Whoever has just come back is not asked for anything before it is there.
     await vi.waitFor(
@@ -143,7 +143,7 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
         const nodes = (await api("GET", "/nodes")).data as readonly { readonly status: string }[];
         expect(nodes.map(({ status }) => status)).toEqual(["online", "online", "online"]);
       },
-      { timeout: 90_000, interval: 250 },
+      { timeout: 150_000, interval: 250 },
     );
     const killedOwner =
       (victim === "QEMU of the source" && row.node !== target) ||
@@ -171,7 +171,7 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
         const compression = at % 2 === 0 ? "off" : "on";
         const upid = await guest.askToMove(to, { bwlimit: SLOW, compression });
         await vi.waitFor(async () => expect(await taskLog(lab.api(), upid)).toMatch(/is ready for it/), {
-          timeout: 60_000,
+          timeout: 150_000,
           interval: 50,
         });
         const afterMs = Math.floor(random() * KILL_WITHIN_MS);

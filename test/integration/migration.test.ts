@@ -138,7 +138,7 @@ async function untilStarted(lab: TestLab, sid: string): Promise<void> {
     const row = (data as readonly { sid?: string; state?: string }[]).find((each) => each.sid === sid);
     expect(row?.state).toBe("started");
   };
-  await vi.waitFor(check, { timeout: 60_000, interval: 500 });
+  await vi.waitFor(check, { timeout: 150_000, interval: 500 });
 }
 
 function tell(kind: string, moves: readonly Move[]): void {

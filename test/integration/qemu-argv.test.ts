@@ -214,7 +214,7 @@ describe.skipIf(!present)("the installed QEMU accepts", () => {
         ),
       ),
     );
-    await vi.waitFor(() => expect(existsSync(input.paths.swtpm)).toBe(true), { timeout: 60_000 });
+    await vi.waitFor(() => expect(existsSync(input.paths.swtpm)).toBe(true), { timeout: 150_000 });
     await quit(await start(input));
   });
 
@@ -404,7 +404,7 @@ async function start(input: CommandInput): Promise<QmpConnection> {
       if (ended) return new Error(`QEMU refused: ${child.output()}`);
       return await QmpConnection.open({ path: input.paths.qmp, label: "VM 100" });
     },
-    { timeout: 30_000, interval: 20 },
+    { timeout: 150_000, interval: 20 },
   );
   if (answer instanceof Error) throw answer;
   return answer;

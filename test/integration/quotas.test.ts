@@ -82,7 +82,7 @@ test("bounds what runs at once, by what really runs", async () => {
     message: expect.stringContaining("may run at once: used 1, asked 1, hard 1"),
   });
   expect(await done(await api2("POST", `${qemu}/110/status/stop`, {}))).toBe("OK");
-  await expect.poll(async () => (await used("run"))["running"], { timeout: 20_000 }).toEqual({ vmCount: 0 });
+  await expect.poll(async () => (await used("run"))["running"], { timeout: 150_000 }).toEqual({ vmCount: 0 });
   expect(await done(await start())).toBe("OK");
   await done(await api2("POST", `${qemu}/111/status/stop`, {}));
 });

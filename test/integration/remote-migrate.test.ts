@@ -155,7 +155,7 @@ test("a VM that is off goes to another cluster, and runs there", { timeout: 400_
   ]);
   const left = (await there("GET", `/nodes/${other}/storage/local/content`, { content: "import" })).data;
   expect(left).toEqual([]);
-  await expect.poll(() => existsSync(disk), { timeout: 60_000 }).toBe(false);
+  await expect.poll(() => existsSync(disk), { timeout: 150_000 }).toBe(false);
   await run(there, `/nodes/${other}/qemu/300/status/start`, {});
   await untilAgentAnswers(there, `/nodes/${other}/qemu/300`);
 });

@@ -91,7 +91,7 @@ describe.skipIf(problem !== undefined)("a VM whose disks are copied to another n
         expect(row?.status).toBe("online");
         expect((await api("GET", `/nodes/${name}/storage`)).status).toBe(200);
       },
-      { timeout: 90_000, interval: 250 },
+      { timeout: 150_000, interval: 250 },
     );
   const run = async (path: string, params: Record<string, string | number> = {}): Promise<void> => {
     const asked = await api("POST", path, params);
@@ -110,7 +110,7 @@ describe.skipIf(problem !== undefined)("a VM whose disks are copied to another n
     const before = (await status()).last_sync;
     // Two runs of one second could not be told apart.
     await vi.waitFor(() => expect(Math.floor(Date.now() / 1000)).toBeGreaterThan(before), {
-      timeout: 30_000,
+      timeout: 150_000,
       interval: 50,
     });
     const asked = await api("POST", `/nodes/${node}/replication/100-0/schedule_now`);
@@ -121,7 +121,7 @@ describe.skipIf(problem !== undefined)("a VM whose disks are copied to another n
         expect([now.error, now.fail_count]).toEqual([undefined, 0]);
         expect(now.last_sync).toBeGreaterThan(before);
       },
-      { timeout: 90_000, interval: 100 },
+      { timeout: 150_000, interval: 100 },
     );
     const { data } = await api("GET", `/nodes/${node}/replication/100-0/log`);
     return (data as readonly { t: string }[]).map(({ t }) => t).join("\n");
@@ -197,7 +197,7 @@ describe.skipIf(problem !== undefined)("a VM whose disks are copied to another n
       expect(runsAt("n1")).toBe(true);
       await vi.waitFor(
         async () => expect((await failover({})).text).toContain("make sure that the node is off"),
-        { timeout: 60_000, interval: 250 },
+        { timeout: 150_000, interval: 250 },
       );
       const answer = await failover({ nodeIsOff: true, start: true });
       expect(answer.status, answer.text).toBe(200);
@@ -215,14 +215,14 @@ describe.skipIf(problem !== undefined)("a VM whose disks are copied to another n
       expect(runsAt("n1")).toBe(true);
       await lost.start();
       // Its record names another node: it is ended before it can be in anybody's way, and that is told.
-      await vi.waitFor(() => expect(runsAt("n1")).toBe(false), { timeout: 90_000, interval: 100 });
+      await vi.waitFor(() => expect(runsAt("n1")).toBe(false), { timeout: 150_000, interval: 100 });
       await online("n1");
       await vi.waitFor(
         async () => {
           const { text } = await v1("GET", "/events");
           expect(text).toContain("VMEndedNotOwned");
         },
-        { timeout: 60_000, interval: 250 },
+        { timeout: 150_000, interval: 250 },
       );
       expect(runsAt("n2")).toBe(true);
       expect(await read()).toBe("on the second node");
@@ -241,7 +241,7 @@ describe.skipIf(problem !== undefined)("a VM whose disks are copied to another n
       await untilAgentAnswers(api, vm());
       expect(await read()).toBe("on the second node");
       await sync();
-      await vi.waitFor(() => expect(imagesAt("n1")).toHaveLength(3), { timeout: 60_000, interval: 250 });
+      await vi.waitFor(() => expect(imagesAt("n1")).toHaveLength(3), { timeout: 150_000, interval: 250 });
 
       const removed = await api("DELETE", "/cluster/replication/100-0");
       expect(removed.status, removed.text).toBe(200);
@@ -250,7 +250,7 @@ describe.skipIf(problem !== undefined)("a VM whose disks are copied to another n
           expect((await api("GET", "/cluster/replication")).data).toEqual([]);
           expect(imagesAt("n2")).toEqual([]);
         },
-        { timeout: 30_000, interval: 100 },
+        { timeout: 150_000, interval: 100 },
       );
       expect(imagesAt("n1")).toHaveLength(3);
     },

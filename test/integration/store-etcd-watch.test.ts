@@ -45,9 +45,9 @@ describe.skipIf(etcdMissing !== undefined)("watches on a real member", () => {
       const names = (await told[index])?.map(({ kv }) => fromUtf8(kv.key));
       expect(names).toEqual(["/gpve/shared/1", `/gpve/own/${node}/a`, "/gpve/shared/2"]);
     }
-    await expect.poll(watchers, { timeout: 20_000 }).toBe(1);
+    await expect.poll(watchers, { timeout: 150_000 }).toBe(1);
     for (const { watch } of agents) await watch.stop();
-    await expect.poll(watchers, { timeout: 20_000 }).toBe(0);
+    await expect.poll(watchers, { timeout: 150_000 }).toBe(0);
   });
 
   // etcd before 3.4.25 answers with revisions whose events it has not sent yet.

@@ -128,7 +128,7 @@ describe.skipIf(etcdMissing !== undefined)("etcd store", () => {
       ).rejects.toMatchObject({ code: "store.unavailable" });
       a?.start();
       b?.start();
-      await expect.poll(() => store.revision().catch(() => 0), { timeout: 30_000 }).toBeGreaterThan(0);
+      await expect.poll(() => store.revision().catch(() => 0), { timeout: 150_000 }).toBeGreaterThan(0);
       await store.close();
     });
   });
@@ -182,7 +182,7 @@ describe.skipIf(etcdMissing !== undefined)("etcd store", () => {
         // All watches are up to date, that of the lonely member too: it has moved to another one.
         const known = acknowledged.length;
         await expect
-          .poll(() => Math.min(...seen.map((events) => events.length)), { timeout: 30_000 })
+          .poll(() => Math.min(...seen.map((events) => events.length)), { timeout: 150_000 })
           .toBeGreaterThanOrEqual(known);
         await member.rejoin();
         await sleep(1_500);

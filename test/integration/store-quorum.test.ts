@@ -32,15 +32,15 @@ test.skipIf(etcdMissing !== undefined)(
     expect((await api("POST", "/pools", { poolid: "before" })).status).toBe(200);
     // The agent has just joined and may still be reading the cluster's records.
     const make = async () => (await api("POST", "/nodes/n1/qemu", { vmid: 100, memory: 64, kvm: 0 })).status;
-    await expect.poll(make, { timeout: 60_000, interval: 500 }).toBe(200);
+    await expect.poll(make, { timeout: 150_000, interval: 500 }).toBe(200);
     const vm = async () =>
       (await api("GET", "/nodes/n1/qemu/100/status/current")).data as {
         status?: string;
         pid?: number;
       } | null;
-    await expect.poll(async () => (await vm())?.status, { timeout: 60_000 }).toBe("stopped");
+    await expect.poll(async () => (await vm())?.status, { timeout: 150_000 }).toBe("stopped");
     await api("POST", "/nodes/n1/qemu/100/status/start");
-    await expect.poll(async () => (await vm())?.status, { timeout: 60_000 }).toBe("running");
+    await expect.poll(async () => (await vm())?.status, { timeout: 150_000 }).toBe("running");
     const pid = (await vm())?.pid;
     const quorate = async () =>
       ((await api("GET", "/cluster/status")).data as Row[]).find(({ type }) => type === "cluster")?.quorate;
@@ -48,7 +48,7 @@ test.skipIf(etcdMissing !== undefined)(
     expect([fresh.headers["x-gpve-data-age"], await quorate()]).toEqual([undefined, 1]);
 
     for (const member of etcd.members.slice(1)) await member.kill();
-    await expect.poll(quorate, { timeout: 60_000 }).toBe(0);
+    await expect.poll(quorate, { timeout: 150_000 }).toBe(0);
     const old = await api("GET", "/pools");
     expect([old.status, old.data]).toMatchObject([200, [{ poolid: "before" }]]);
     expect(Number(old.headers["x-gpve-data-age"])).toBeGreaterThan(0);

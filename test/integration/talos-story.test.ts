@@ -185,7 +185,7 @@ describe
       test("Kubernetes is upgraded, and every kubelet says so", async () => {
         chapter(`upgrade of Kubernetes from ${versions.from} to ${versions.to}`);
         await done("upgrade", "kubernetes", `v${versions.to}`, "--yes", "--outside");
-        await expect.poll(nodes, { timeout: 60_000 }).toEqual(allReady(more, versions.to));
+        await expect.poll(nodes, { timeout: 150_000 }).toEqual(allReady(more, versions.to));
         await webIsThere();
       }, 1_800_000);
 
@@ -194,7 +194,7 @@ describe
         const said = await done("replace", "lab-cp-3", "--yes", "--outside");
         expect(said).toMatch(/✓ .*delete.*lab-cp-3/);
         expect(said).toContain(`✓ etcd is healthy (${planes} of ${planes} members)`);
-        await expect.poll(nodes, { timeout: 60_000 }).toEqual(allReady(more, versions.to));
+        await expect.poll(nodes, { timeout: 150_000 }).toEqual(allReady(more, versions.to));
         expect(lab.clusters.all.map(({ bootstraps }) => bootstraps)).toEqual([1]);
       }, 1_200_000);
     });
@@ -221,10 +221,10 @@ describe
       const vm = `/nodes/${lost?.node}/qemu/${lost?.vmid}`;
       await ground.api("POST", `${vm}/status/stop`);
       await expect
-        .poll(async () => (await ground.api("DELETE", vm)).status, { timeout: 60_000, interval: 1_000 })
+        .poll(async () => (await ground.api("DELETE", vm)).status, { timeout: 150_000, interval: 1_000 })
         .toBe(200);
       await expect
-        .poll(async () => (await guests()).some(({ vmid }) => vmid === lost?.vmid), { timeout: 60_000 })
+        .poll(async () => (await guests()).some(({ vmid }) => vmid === lost?.vmid), { timeout: 150_000 })
         .toBe(false);
       // The number of cores takes a restart, for which a worker is emptied; tags do not, and a single control plane stays.
       const [name, change] =
@@ -241,7 +241,7 @@ describe
       await done("drift", "--mend", "--yes", ...inside);
       expect(await done("drift")).toContain("No drift");
       await expect
-        .poll(nodes, { timeout: 60_000 })
+        .poll(nodes, { timeout: 150_000 })
         .toEqual(allReady(count, planes > 1 ? versions.to : versions.from));
       await webIsThere();
     }, 900_000);
@@ -253,7 +253,7 @@ describe
       expect(await guests()).toEqual([]);
       await lab.stop();
       await kubernetes.remove();
-      await expect.poll(() => ground.left(), { timeout: 60_000 }).toEqual([]);
+      await expect.poll(() => ground.left(), { timeout: 150_000 }).toEqual([]);
       chapter("nothing is left");
     }, 600_000);
   },

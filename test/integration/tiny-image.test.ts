@@ -37,7 +37,7 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
       "-smp",
       "2",
     );
-    await vi.waitFor(async () => expect(await qemu.agent.isRunning()).toBe(true), { timeout: 60_000 });
+    await vi.waitFor(async () => expect(await qemu.agent.isRunning()).toBe(true), { timeout: 150_000 });
     expect(await qemu.agent.execute("guest-get-osinfo")).toMatchObject({ id: "gpve-tiny" });
     await qemu.until("eth0 has 10.0.2.15");
     const interfaces = JSON.stringify(await qemu.agent.execute("guest-network-get-interfaces"));
@@ -46,7 +46,7 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
     await vi.waitFor(
       async () => expect(Number(await qemu.run("/bin/cat", "/run/counter"))).toBeGreaterThan(first),
       {
-        timeout: 30_000,
+        timeout: 150_000,
       },
     );
     expect(await qemu.run("/bin/wget", "-q", "-O", "-", "http://127.0.0.1/")).toBe("tiny\n");
@@ -57,7 +57,7 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
     await qemu.monitor.execute("block_resize", { "node-name": "disk", size: 256 * 1024 * 1024 });
     await vi.waitFor(
       async () => expect((await qemu.run("/bin/cat", "/sys/block/vda/size")).trim()).toBe("524288"),
-      { timeout: 30_000 },
+      { timeout: 150_000 },
     );
     await qemu.monitor.execute("system_powerdown");
     expect(await qemu.exited).toBe(0);
@@ -66,7 +66,7 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
 
   it.skipIf(!ALL_BOOTS)("boots from a SCSI disk and shuts down through its agent", async () => {
     const qemu = await boot("-device", "virtio-scsi-pci", "-device", "scsi-hd,drive=disk");
-    await vi.waitFor(async () => expect(await qemu.agent.isRunning()).toBe(true), { timeout: 60_000 });
+    await vi.waitFor(async () => expect(await qemu.agent.isRunning()).toBe(true), { timeout: 150_000 });
     expect(await qemu.run("/bin/cat", "/proc/mounts")).toContain("/dev/sda2 /data ext4 rw");
     await qemu.run("/sbin/shutdown", "-h").catch(() => "it is gone before it can answer");
     expect(await qemu.exited).toBe(0);
@@ -127,7 +127,7 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
     async ({ more, version, device }) => {
       const qemu = await bootSeeded({ ...values, ...more }, version, [...device]);
       expect(qemu.serial()).toMatch(/ready after [\d.]+ s, hostname seeded,/);
-      await vi.waitFor(async () => expect(await qemu.agent.isRunning()).toBe(true), { timeout: 60_000 });
+      await vi.waitFor(async () => expect(await qemu.agent.isRunning()).toBe(true), { timeout: 150_000 });
       const shown = await qemu.run(
         "/bin/sh",
         "-c",

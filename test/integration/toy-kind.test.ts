@@ -127,7 +127,7 @@ describe.skipIf(missing.length > 0)("a kind of guest that is added to the tables
     const volumes = (await api("GET", "/cluster/backup/toys/included_volumes")).data;
     const children = (volumes as { readonly children: readonly object[] }).children;
     expect(children).toContainEqual(expect.objectContaining({ id: VMID, type: "toy", name: "bear" }));
-    await expect.poll(archives, { timeout: 60_000 }).not.toEqual([]);
+    await expect.poll(archives, { timeout: 150_000 }).not.toEqual([]);
     await api("DELETE", "/cluster/backup/toys");
     expect(archives()[0]).toMatch(/^vzdump-toy-200-.*\.tar$/);
     const dump = readdirSync(join(folder, "storage/local/dump"));

@@ -137,6 +137,6 @@ describe.skipIf(!canRunClusters)("a backup of a virtual cluster", () => {
   test("leaves nothing behind when both are deleted, but the archives", async () => {
     for (const name of ["demo", "copy"])
       expect(await ctl(gpve, "vc", "delete", name, "--yes")).toMatchObject({ code: 0 });
-    await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
+    await expect.poll(() => leftOfClusters(gpve.data), { timeout: 150_000 }).toEqual([]);
   });
 });

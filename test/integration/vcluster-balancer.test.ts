@@ -67,7 +67,7 @@ describe.skipIf(refusal !== undefined)("workers of a cluster of several replicas
     const inside = [`--net=${namespaceFile}`, "--", nodeBinary, "-e", SERVER, at, join(folder, "pki"), name];
     const child = startChild("nsenter", inside);
     servers.push(child);
-    await expect.poll(() => child.output(), { timeout: 30_000 }).toContain("listens");
+    await expect.poll(() => child.output(), { timeout: 150_000 }).toContain("listens");
     return child;
   };
   /** As a kubelet does: by the one address, which the certificate of whoever answers must name. */
@@ -128,15 +128,15 @@ describe.skipIf(refusal !== undefined)("workers of a cluster of several replicas
   test("are led to another replica until the one of their node serves, and when it no longer does", async () => {
     await host.startPart(cluster, "api-balancer");
     const there = await serverIn(networks.worker(NETWORK, 1).namespaceFile, `${subnet}.5`, "another");
-    await expect.poll(ask, { timeout: 60_000 }).toBe("another");
+    await expect.poll(ask, { timeout: 150_000 }).toBe("another");
     const own = await serverIn(networks.describe(NETWORK, 0).namespaceFile, `${subnet}.2`, "own");
-    await expect.poll(ask, { timeout: 60_000 }).toBe("own");
+    await expect.poll(ask, { timeout: 150_000 }).toBe("own");
     await own.stop();
     const began = performance.now();
-    await expect.poll(ask, { timeout: 60_000 }).toBe("another");
+    await expect.poll(ask, { timeout: 150_000 }).toBe("another");
     console.info(`led to another after ${Math.round(performance.now() - began)} ms`);
     await there.stop();
-    await expect.poll(ask, { timeout: 60_000 }).toBe("");
+    await expect.poll(ask, { timeout: 150_000 }).toBe("");
     const uid = processes.get("trio.api-balancer")?.uid ?? 0;
     const { memoryAnonBytes = 0 } = processes.get("trio.api-balancer")?.usage() ?? {};
     console.info(`the balancer takes ${Math.round(memoryAnonBytes / 2 ** 20)} MiB`);

@@ -72,8 +72,8 @@ describe.skipIf(!canRun)("a virtual cluster on two nodes", () => {
         })
       ).stdout;
     const running = async () => (await ctl(lab, "vc", "list")).out;
-    await expect.poll(running, { timeout: 60_000 }).toMatch(/^thin +default +Running/m);
-    await expect.poll(() => livez("n2"), { timeout: 60_000 }).toBe("ok");
+    await expect.poll(running, { timeout: 150_000 }).toMatch(/^thin +default +Running/m);
+    await expect.poll(() => livez("n2"), { timeout: 150_000 }).toBe("ok");
     expect(await livez("n3")).toBe("");
     expect(await ctl(lab, "vc", "delete", "thin", "--yes")).toMatchObject({ code: 0 });
     expect(await left()).toEqual([]);
@@ -134,7 +134,7 @@ describe.skipIf(!canRun)("a virtual cluster on two nodes", () => {
     console.info(`moved in ${Math.round(performance.now() - began)} ms`);
     await getKubeconfig("wide");
     await expect
-      .poll(() => placeOf("wide"), { timeout: 30_000 })
+      .poll(() => placeOf("wide"), { timeout: 150_000 })
       .toMatchObject({ node: "n2", phase: "Running" });
     expect(await uids()).toBe(before);
     // Through the API server of the one node to the kubelet of the other, and from there to a pod here.
@@ -147,7 +147,7 @@ describe.skipIf(!canRun)("a virtual cluster on two nodes", () => {
     expect(await ctl(lab, "vc", "migrate", "wide", "--to", "n1")).toMatchObject({ code: 0 });
     await getKubeconfig("wide");
     await expect
-      .poll(() => placeOf("wide"), { timeout: 30_000 })
+      .poll(() => placeOf("wide"), { timeout: 150_000 })
       .toMatchObject({ node: "n1", phase: "Running" });
     await expectFetch(2, 1);
   }, 900_000);

@@ -186,12 +186,12 @@ describe.skipIf(!canRun)("a virtual cluster of three replicas", () => {
         await exec("ip", [...inside, "curl", "-sk", "-m", "5", url], { okCodes: [0, 7, 28, 35, 52, 56] })
       ).stdout;
     };
-    await expect.poll(() => ask(6444), { timeout: 60_000 }).toBe("ok");
+    await expect.poll(() => ask(6444), { timeout: 150_000 }).toBe("ok");
     const pid = pidOf(node, "kube-apiserver");
     process.kill(pid, "SIGSTOP");
     try {
       const began = performance.now();
-      await expect.poll(() => ask(6444), { timeout: 60_000, interval: 100 }).toBe("ok");
+      await expect.poll(() => ask(6444), { timeout: 150_000, interval: 100 }).toBe("ok");
       console.info(
         `workers of ${node} reach another replica ${Math.round(performance.now() - began)} ms after theirs stands still`,
       );

@@ -144,7 +144,7 @@ describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
     expect(await ctl(lab, "vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });
     const left = async () =>
       (await tracesOf(lab.data)).filter((line) => /vclusters|-vc\d|gpve_vc_/.test(line));
-    await expect.poll(left, { timeout: 60_000, interval: 1_000 }).toEqual([]);
+    await expect.poll(left, { timeout: 150_000, interval: 1_000 }).toEqual([]);
     for (const node of ["n1", "n2", "n3"])
       expect(existsSync(join(lab.data, "nodes", node, "vclusters", "store", "standby", "demo"))).toBe(false);
   }, 600_000);

@@ -89,7 +89,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
     test("stops, starts with all that was in it, and leaves nothing behind", async () => {
       expect(await ctl(gpve, "vc", "stop", "big")).toMatchObject({ code: 0 });
       expect(await ctl(gpve, "vc", "start", "big")).toMatchObject({ code: 0 });
-      await expect.poll(() => word("big"), { timeout: 60_000 }).toBe("kept");
+      await expect.poll(() => word("big"), { timeout: 150_000 }).toBe("kept");
       expect(await ctl(gpve, "vc", "delete", "big", "--yes")).toMatchObject({ code: 0 });
       expect(await leftOfClusters(gpve.data)).toEqual([]);
     });
@@ -131,7 +131,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       expect(await kubectl(file("known"), ...grant)).toMatchObject({ code: 0 });
       const ada = issuer.token({ sub: "1", email: "ada@example.com", groups: ["ops", "system:masters"] });
       await expect
-        .poll(async () => (await as(ada, "auth", "whoami", "-o", "json")).out, { timeout: 60_000 })
+        .poll(async () => (await as(ada, "auth", "whoami", "-o", "json")).out, { timeout: 150_000 })
         .toContain('"username": "oidc:ada@example.com"');
       expect((await as(ada, "get", "configmaps")).code).toBe(0);
       // What it says of groups are names of its own: this is not the group that may do everything.
@@ -204,7 +204,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
     test("finds all of it there after it was stopped", async () => {
       expect(await ctl(gpve, "vc", "stop", "out")).toMatchObject({ code: 0 });
       expect(await ctl(gpve, "vc", "start", "out")).toMatchObject({ code: 0 });
-      await expect.poll(() => word("out"), { timeout: 60_000 }).toBe("abroad");
+      await expect.poll(() => word("out"), { timeout: 150_000 }).toBe("abroad");
     });
 
     test("takes its objects away when it goes", async () => {

@@ -89,7 +89,7 @@ describe.skipIf(!canRunClusters)("an upgrade of a virtual cluster", () => {
     expect(said.err).toMatch(/kube-apiserver of (?:virtual cluster )?demo (?:failed|ended)/);
     expect(said.err).toContain(`virtual cluster demo runs Kubernetes ${newest} as before`);
     await expect
-      .poll(() => statusOf("demo"), { timeout: 30_000 })
+      .poll(() => statusOf("demo"), { timeout: 150_000 })
       .toMatchObject({ phase: "Running", kubernetesVersion: newest });
     expect(await word("demo")).toBe("kept");
     const made = await kubectl(kubeconfig("demo"), "create", "configmap", "later", "--from-literal=a=b");

@@ -166,7 +166,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
     const id = /vc revoke demo ([0-9a-f]{16})/.exec(err)?.[1] ?? "";
     expect(await ctl("vc", "revoke", "demo", id)).toMatchObject({ code: 0 });
     await expect
-      .poll(async () => (await kubectl(other, "get", "secret", "s")).err, { timeout: 60_000 })
+      .poll(async () => (await kubectl(other, "get", "secret", "s")).err, { timeout: 150_000 })
       .toContain("forbidden");
     expect((await kubectl(kubeconfig(), "get", "secret", "s")).code).toBe(0);
   });
@@ -262,7 +262,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
     expect((await ctl("vc", "kubeconfig", "demo")).err).toContain("is Stopped");
     expect(await ctl("vc", "start", "demo")).toMatchObject({ code: 0 });
     await expect
-      .poll(async () => (await kubectl(kubeconfig(), "get", "secret", "s")).code, { timeout: 60_000 })
+      .poll(async () => (await kubectl(kubeconfig(), "get", "secret", "s")).code, { timeout: 150_000 })
       .toBe(0);
     expect((await leftOfClusters(gpve.data)).length).toBeGreaterThan(3);
     expect(await ctl("vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });

@@ -106,7 +106,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
           socket.send(`0:${line.length}:${line}`);
           return text();
         },
-        { timeout: 90_000, interval: 1_000 },
+        { timeout: 150_000, interval: 1_000 },
       )
       .toMatch(/^OK[^]*42x/);
     socket.close();
@@ -119,7 +119,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
       ticket: string;
     };
     const { socket, text } = open(proxy);
-    await expect.poll(text, { timeout: 30_000 }).toBe("RFB 003.008\n");
+    await expect.poll(text, { timeout: 150_000 }).toBe("RFB 003.008\n");
     socket.close();
     const { stdout } = await curl(
       "--output",
@@ -133,7 +133,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
 
   test("runs commands through its agent", async () => {
     await expect
-      .poll(async () => (await api("POST", `${VM}/agent/ping`)).status, { timeout: 60_000, interval: 500 })
+      .poll(async () => (await api("POST", `${VM}/agent/ping`)).status, { timeout: 150_000, interval: 500 })
       .toBe(200);
     const { pid } = (await api("POST", `${VM}/agent/exec`, { command: "hostname" })).data as { pid: number };
     // An agent tells the end of a command once.
@@ -144,7 +144,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
       out = text;
       return Boolean(exited);
     };
-    await expect.poll(ended, { timeout: 30_000 }).toBe(true);
+    await expect.poll(ended, { timeout: 150_000 }).toBe(true);
     expect(out?.trim()).toMatch(/^\S+$/);
   });
 
@@ -163,9 +163,9 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     expect((await api("POST", `${VM}/status/stop`)).status).toBeGreaterThanOrEqual(400);
     expect(existsSync(`/proc/${pid}`)).toBe(true);
     await parts.rejoin();
-    await expect.poll(current, { timeout: 30_000, interval: 500 }).toMatchObject({ status: "running", pid });
+    await expect.poll(current, { timeout: 150_000, interval: 500 }).toMatchObject({ status: "running", pid });
     await expect
-      .poll(async () => (await api("POST", `${VM}/agent/ping`)).status, { timeout: 60_000, interval: 500 })
+      .poll(async () => (await api("POST", `${VM}/agent/ping`)).status, { timeout: 150_000, interval: 500 })
       .toBe(200);
   });
 

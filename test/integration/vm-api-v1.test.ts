@@ -106,7 +106,7 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     expect(patched.status, JSON.stringify(patched.body)).toBe(200);
     expect(patched.body.spec).toMatchObject({ cpu: { cores: 2 } });
     expect(patched.body.spec.config).not.toHaveProperty("name");
-    await expect.poll(() => state(100), { timeout: 60_000 }).toBe("running");
+    await expect.poll(() => state(100), { timeout: 150_000 }).toBe("running");
     expect(await v1("DELETE", "/virtualmachines/100")).toMatchObject({
       body: { detail: expect.stringContaining("is running") },
     });
@@ -176,7 +176,7 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     expect((await v1("GET", "/virtualmachines/9000")).body.spec.config).toMatchObject({ name: "shop" });
     expect((await v1("GET", "/virtualmachines/9001")).status).toBe(404);
     await waitTask(api, (await api("POST", `/nodes/${node}/qemu/9000/status/stop`)).data as string);
-    await expect.poll(() => state(9000), { timeout: 60_000 }).toBe("stopped");
+    await expect.poll(() => state(9000), { timeout: 150_000 }).toBe("stopped");
     // Stopped by somebody, and the file says that it shall run.
     writeFileSync(changed, larger);
     const restarted = await ctl(["apply", "-f", changed]);
@@ -186,7 +186,7 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     const deleted = await ctl(["delete", "vm", "9000"]);
     expect(deleted.code, deleted.err).toBe(0);
     expect((await v1("GET", "/virtualmachines/9000")).status).toBe(404);
-    await expect.poll(() => seen, { timeout: 30_000 }).toContain('"DELETED"');
+    await expect.poll(() => seen, { timeout: 150_000 }).toContain('"DELETED"');
     expect(seen).toContain('"state":"running"');
     enough.abort();
     await watching;

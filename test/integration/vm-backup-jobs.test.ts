@@ -61,7 +61,7 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
     });
     expect(await ok("GET", "/cluster/backup-info/not-backed-up")).toMatchObject([{ vmid: 211 }]);
     await vi.waitFor(async () => expect(await backupTasks()).not.toEqual([]), {
-      timeout: 90_000,
+      timeout: 150_000,
       interval: 500,
     });
     const [first] = (await backupTasks()).slice(-1);
@@ -88,7 +88,7 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
       compress: "zstd",
     });
     await vi.waitFor(async () => expect(await runsOf("210")).toBe(before + 1), {
-      timeout: 50_000,
+      timeout: 150_000,
       interval: 200,
     });
     for (const { upid } of await backupTasks()) await waitTask(api, upid);
@@ -131,7 +131,7 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
         expect(rows).not.toEqual([]);
         return rows;
       },
-      { timeout: 60_000, interval: 500 },
+      { timeout: 150_000, interval: 500 },
     )) as { id: string }[];
     expect(machines.map(({ id }) => id)).toContain("pc-q35-7.2");
     const flags = (await ok("GET", "/cluster/qemu/cpu-flags", { accel: "tcg" })) as {

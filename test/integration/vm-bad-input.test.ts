@@ -107,7 +107,7 @@ describe.skipIf(missing.length > 0)("bad input", () => {
     ]);
     expect(random.code).toBe(0);
     // The agent tries out accelerators when it starts, by guests of its own.
-    await vi.waitFor(() => expect(processes()).toEqual([]), { timeout: 60_000 });
+    await vi.waitFor(() => expect(processes()).toEqual([]), { timeout: 150_000 });
   });
   afterAll(async () => {
     await gpve.stop();

@@ -90,14 +90,14 @@ describe.skipIf(!hasQemu)("a guest with a cloud-init drive", () => {
     expect(await readDisc(api, vm())).toContain("hostname: first");
     expect((await api("PUT", `${vm()}/cloudinit`)).text).toBe('{"data":null}');
     await vi.waitFor(async () => expect(await readDisc(api, vm())).toContain("hostname: second"), {
-      timeout: 60_000,
+      timeout: 150_000,
       interval: 1_000,
     });
     expect((await api("GET", `${vm()}/cloudinit`)).data).toContainEqual({ key: "ciuser", value: "joe" });
     await api("PUT", `${vm()}/config`, { hotplug: "disk,network,cloudinit" });
     expect((await api("PUT", `${vm()}/config`, { name: "third" })).status).toBe(200);
     await vi.waitFor(async () => expect(await readDisc(api, vm())).toContain("hostname: third"), {
-      timeout: 60_000,
+      timeout: 150_000,
       interval: 1_000,
     });
     const state = (await api("GET", `${vm()}/status/current`)).data;

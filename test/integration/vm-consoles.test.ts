@@ -37,7 +37,7 @@ beforeAll(async () => {
       const made = await api("POST", `/nodes/${node}/qemu`, values);
       expect((await waitTask(api, made.data)).exitstatus).toBe("OK");
     },
-    { timeout: 60_000, interval: 1_000 },
+    { timeout: 150_000, interval: 1_000 },
   );
   const disk = openSync(join(gpve.data, "storage/local/images/100/vm-100-disk-0.raw"), "r+");
   writeSync(disk, bootSector("serialEcho", 512));
@@ -90,7 +90,7 @@ describe.skipIf(!hasQemu)("a running VM", () => {
     expect(proxy.port).toBeGreaterThanOrEqual(5900);
     const socket = open(proxy);
     const seen = collect(socket);
-    await expect.poll(seen.text, { timeout: 60_000 }).toBe("RFB 003.008\n");
+    await expect.poll(seen.text, { timeout: 150_000 }).toBe("RFB 003.008\n");
     expect(socket.protocol).toBe("binary");
     socket.send(Buffer.from("RFB 003.008\n"));
     // One kind of authentication, and it is VNC's password.
@@ -112,7 +112,7 @@ describe.skipIf(!hasQemu)("a running VM", () => {
     expect(await plain).toBe("ECONNREFUSED");
     const socket = open(proxy);
     const seen = collect(socket);
-    await expect.poll(seen.text, { timeout: 60_000 }).toBe("RFB 003.008\n");
+    await expect.poll(seen.text, { timeout: 150_000 }).toBe("RFB 003.008\n");
     socket.close();
     expect(await waitTask(api, proxy.upid)).toMatchObject({ exitstatus: "OK" });
   });
@@ -133,7 +133,7 @@ describe.skipIf(!hasQemu)("a running VM", () => {
     const seen = collect(socket);
     await new Promise((resolve) => socket.once("open", resolve));
     socket.send(`${proxy.user}:${proxy.ticket}\n`);
-    await expect.poll(seen.text, { timeout: 60_000 }).toBe("OK");
+    await expect.poll(seen.text, { timeout: 150_000 }).toBe("OK");
     socket.send("1:80:24:");
     socket.send("2");
     await expect
@@ -142,7 +142,7 @@ describe.skipIf(!hasQemu)("a running VM", () => {
           socket.send("0:5:hello");
           return seen.text();
         },
-        { timeout: 30_000, interval: 500 },
+        { timeout: 150_000, interval: 500 },
       )
       .toContain("hello");
     socket.close();
@@ -183,10 +183,10 @@ describe.skipIf(process.getuid?.() !== 0 || !existsSync("/bin/login"))("a node",
     const seen = collect(socket);
     await new Promise((resolve) => socket.once("open", resolve));
     socket.send(`${proxy.user}:${proxy.ticket}\n1:111:33:`);
-    await expect.poll(seen.text, { timeout: 30_000 }).toContain("OK");
+    await expect.poll(seen.text, { timeout: 150_000 }).toContain("OK");
     const command = "echo $(stty size) $(id -un)\n";
     socket.send(`0:${command.length}:${command}`);
-    await expect.poll(seen.text, { timeout: 30_000 }).toContain("33 111 root");
+    await expect.poll(seen.text, { timeout: 150_000 }).toContain("33 111 root");
     socket.send("0:5:exit\n");
     await seen.closed;
     expect(await waitTask(api, proxy.upid)).toMatchObject({ exitstatus: "OK", type: "vncshell" });
@@ -199,7 +199,7 @@ describe.skipIf(process.getuid?.() !== 0 || !existsSync("/bin/login"))("a node",
     const seen = collect(socket);
     await new Promise((resolve) => socket.once("open", resolve));
     socket.send(`${proxy.user}:${proxy.ticket}\n`);
-    await expect.poll(seen.text, { timeout: 30_000 }).toMatch(/login: /);
+    await expect.poll(seen.text, { timeout: 150_000 }).toMatch(/login: /);
     socket.close();
     expect(await api("POST", `${node}/termproxy`, { cmd: "upgrade" })).toMatchObject({ status: 403 });
   });

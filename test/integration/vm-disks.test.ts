@@ -144,7 +144,7 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
     ] as const) {
       const before = await written();
       expect(await move(disk, format), `${disk} to ${format}`).toBe("OK");
-      await vi.waitFor(async () => expect(await written()).toBeGreaterThan(before), { timeout: 60_000 });
+      await vi.waitFor(async () => expect(await written()).toBeGreaterThan(before), { timeout: 150_000 });
     }
     // One that is cancelled leaves the disk where it was.
     for (const disk of Object.keys(disks)) {
@@ -152,14 +152,14 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
       const slow = { disk, storage: "local", format: disk === "scsi1" ? "qcow2" : "raw", bwlimit: 500 };
       const upid = (await api("POST", `${guest}/move_disk`, slow)).data as string;
       await vi.waitFor(async () => expect((await taskLog(api, upid)).length).toBeGreaterThan(0), {
-        timeout: 30_000,
+        timeout: 150_000,
       });
       await setTimeout(1_000);
       await api("DELETE", `/nodes/${node}/tasks/${upid}`);
       expect((await waitTask(api, upid)).exitstatus).not.toBe("OK");
       expect((await config(120))[disk]).toBe(before[1]);
       expect(readdirSync(images(120))).toHaveLength(3);
-      await vi.waitFor(async () => expect(await written()).toBeGreaterThan(before[0]), { timeout: 60_000 });
+      await vi.waitFor(async () => expect(await written()).toBeGreaterThan(before[0]), { timeout: 150_000 });
     }
     // What else is done to a disk finds it where it is now.
     expect((await api("PUT", `${guest}/config`, { virtio1: await limited(120, "virtio1") })).status).toBe(
@@ -168,7 +168,7 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
     expect(await run("PUT", `${guest}/resize`, { disk: "scsi1", size: "+8M" })).toBe("OK");
     await vi.waitFor(
       async () => expect(await inGuest("cat /sys/block/sd*/size")).toContain(`${sectors(disks.scsi1 + 8)}\n`),
-      { timeout: 60_000 },
+      { timeout: 150_000 },
     );
     expect(await run("POST", `${guest}/clone`, { newid: 121, full: 1 })).toBe("OK");
     expect(await run("DELETE", vm(121))).toBe("OK");

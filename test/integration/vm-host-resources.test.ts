@@ -50,7 +50,7 @@ describe.skipIf(skipped("guests with resources of the host", noQemu))("a VM reac
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(await stop(100)).toBe("OK");
     expect(await stop(101)).toBe("OK");
-    await expect.poll(() => existsSync(file), { timeout: 30_000 }).toBe(false);
+    await expect.poll(() => existsSync(file), { timeout: 150_000 }).toBe(false);
   });
 
   test.skipIf(skipped("huge pages", hugepagesMissing()))(
@@ -61,8 +61,8 @@ describe.skipIf(skipped("guests with resources of the host", noQemu))("a VM reac
       expect(await started(102, { memory: PAGES * 2, numa: 1, hugepages: "2" })).toBe("OK");
       expect(surplus()).toBe(before + PAGES);
       expect(await stop(102)).toBe("OK");
-      await expect.poll(surplus, { timeout: 30_000 }).toBe(before);
-      await expect.poll(() => existsSync(`${MOUNT}/102`), { timeout: 30_000 }).toBe(false);
+      await expect.poll(surplus, { timeout: 150_000 }).toBe(before);
+      await expect.poll(() => existsSync(`${MOUNT}/102`), { timeout: 150_000 }).toBe(false);
       if (!mountedBefore) await exec("umount", [MOUNT]);
     },
   );

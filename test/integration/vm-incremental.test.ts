@@ -256,7 +256,7 @@ describe.skipIf(!hasQemu)("incremental backups", () => {
       process.kill(status.pid, "SIGKILL");
       const state = async (): Promise<string> =>
         ((await api("GET", `/nodes/${node}/qemu/320/status/current`)).data as { status: string }).status;
-      await expect.poll(state, { timeout: 30_000 }).toBe("stopped");
+      await expect.poll(state, { timeout: 150_000 }).toBe("stopped");
       await must("POST", `/nodes/${node}/qemu/320/status/start`);
     };
     await write(320, "scsi0", disk, "write -P 0x82 64k 64k");

@@ -56,7 +56,7 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
         const answer = await api("PUT", `${vm(vmid)}/config`, { delete: key });
         expect(answer.status, answer.text).toBe(200);
       },
-      { timeout: 60_000, interval: 1_000 },
+      { timeout: 150_000, interval: 1_000 },
     );
   const helper = (id: string): number => {
     const state = readFileSync(`${gpve.data}/run/guests/${id}/state`, "utf8");
@@ -273,7 +273,9 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     process.kill(pid, "SIGKILL");
     gpve = await gpve.restart();
     api = apiOf(gpve.credentials);
-    await expect.poll(() => processesOf(`${gpve.data}/run/guests/102-net0`), { timeout: 20_000 }).toEqual([]);
+    await expect
+      .poll(() => processesOf(`${gpve.data}/run/guests/102-net0`), { timeout: 150_000 })
+      .toEqual([]);
     await expect.poll(() => nft("list", "tables", "inet")).not.toContain(filterTable());
   });
 });

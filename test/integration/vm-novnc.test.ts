@@ -80,7 +80,7 @@ beforeAll(async () => {
       const made = await api("POST", `/nodes/${node}/qemu`, { vmid: 100, memory: 64 });
       expect((await waitTask(api, made.data)).exitstatus).toBe("OK");
     },
-    { timeout: 60_000, interval: 1_000 },
+    { timeout: 150_000, interval: 1_000 },
   );
   const started = await api("POST", `/nodes/${node}/qemu/100/status/start`);
   expect((await waitTask(api, started.data)).exitstatus).toBe("OK");
@@ -151,7 +151,7 @@ describe.skipIf(!canRun)("noVNC", () => {
         const picture = await page.locator("#screen canvas").screenshot();
         expect(await coloursOf(page, picture)).toBeGreaterThan(1);
       },
-      { timeout: 30_000, interval: 500 },
+      { timeout: 150_000, interval: 500 },
     );
     await page.close();
     expect((await waitTask(api, proxy.upid)).exitstatus).toBe("OK");

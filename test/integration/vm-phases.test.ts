@@ -105,7 +105,7 @@ describe.skipIf(!hasQemu)("a VM's life", () => {
     await ctl("vm", "create", "--vmid", "101", "--memory", "64", "--start");
     const { stdout } = await exec("pgrep", ["-f", "guest=vm101,"]);
     for (const pid of stdout.trim().split("\n")) process.kill(Number(pid), "SIGKILL");
-    await expect.poll(() => ctl("get", "events"), { timeout: 30_000 }).toMatch(/VMCrashed .*signal 9/);
+    await expect.poll(() => ctl("get", "events"), { timeout: 150_000 }).toMatch(/VMCrashed .*signal 9/);
     await expect.poll(() => seen.at(-1)).toBe("Stopped");
     await ctl("vm", "delete", "101");
   });

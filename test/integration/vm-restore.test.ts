@@ -68,7 +68,7 @@ const inGuest = async (vmid: number, ...command: string[]): Promise<string> => {
       expect(ended.exitcode, JSON.stringify(ended)).toBe(0);
       return ended["out-data"] ?? "";
     },
-    { timeout: 30_000 },
+    { timeout: 150_000 },
   );
 };
 const stop = (vmid: number) => run("POST", `/qemu/${vmid}/status/stop`);
@@ -188,7 +188,7 @@ describe.skipIf(!hasQemu)("a Linux guest", () => {
       bwlimit: 1,
       mode: "suspend",
     })) as string;
-    await vi.waitFor(async () => expect((await status(300)).lock).toBe("backup"), { timeout: 30_000 });
+    await vi.waitFor(async () => expect((await status(300)).lock).toBe("backup"), { timeout: 150_000 });
     await ask("DELETE", `/tasks/${upid}`);
     expect((await waitTask(api, upid)).exitstatus).not.toBe("OK");
     const folder = join(gpve.data, "storage/local/dump");
@@ -217,12 +217,12 @@ describe.skipIf(!hasQemu)("a Linux guest", () => {
     await untilUp(300);
     const upid = (await ask("POST", "/vzdump", { vmid: 300, storage: "local", bwlimit: 4000 })) as string;
     await vi.waitFor(async () => expect(await taskLog(api, upid)).toContain("resuming VM again"), {
-      timeout: 60_000,
+      timeout: 150_000,
     });
     await ask("POST", "/qemu/300/agent/shutdown");
     expect((await waitTask(api, upid, 120_000)).exitstatus, await taskLog(api, upid)).toBe("OK");
     await vi.waitFor(async () => expect(await status(300)).toMatchObject({ qmpstatus: "stopped" }), {
-      timeout: 30_000,
+      timeout: 150_000,
     });
     expect((await status(300)).lock).toBeUndefined();
   });

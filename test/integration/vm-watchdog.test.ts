@@ -62,7 +62,7 @@ describe.skipIf(!hasQemu)("a watchdog that nobody feeds", () => {
   test("holds it, and resume lets it go on", async () => {
     await start(101, "pause");
     await expect
-      .poll(async () => (await current(101)).qmpstatus, { timeout: 60_000, interval: 200 })
+      .poll(async () => (await current(101)).qmpstatus, { timeout: 150_000, interval: 200 })
       .toBe("watchdog");
     expect(await run("POST", `${vms}/101/status/resume`)).toBe("OK");
     expect(await current(101)).toMatchObject({ status: "running", qmpstatus: "running" });
@@ -72,7 +72,7 @@ describe.skipIf(!hasQemu)("a watchdog that nobody feeds", () => {
   test("switches it off", async () => {
     await start(102, "poweroff");
     await expect
-      .poll(async () => (await current(102)).status, { timeout: 60_000, interval: 200 })
+      .poll(async () => (await current(102)).status, { timeout: 150_000, interval: 200 })
       .toBe("stopped");
   });
 

@@ -65,12 +65,12 @@ export async function bareQemu(image: string, args: readonly string[]): Promise<
         const attempt = connect(socket("serial"), () => resolve(attempt));
         attempt.on("error", (err) => reject(new Error(`${err.message}; QEMU says: ${child.output()}`)));
       }),
-    { timeout: 60_000, interval: 50 },
+    { timeout: 150_000, interval: 50 },
   );
   serial.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
   const monitor = await vi.waitFor(
     () => QmpConnection.open({ path: socket("qmp"), label: `bare QEMU (${child.output()})` }),
-    { timeout: 60_000, interval: 50 },
+    { timeout: 150_000, interval: 50 },
   );
   const agent = new GuestAgentClient({ path: socket("ga"), label: "bare QEMU", syncTimeoutMs: 10_000 });
   return {
@@ -103,7 +103,7 @@ export async function bareQemu(image: string, args: readonly string[]): Promise<
           if (!status.exited) throw new Error(`${path} still runs`);
           return Buffer.from(status["out-data"] ?? "", "base64").toString("utf8");
         },
-        { timeout: 30_000, interval: 100 },
+        { timeout: 150_000, interval: 100 },
       );
     },
     exited: child.exited,

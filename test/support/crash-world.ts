@@ -111,7 +111,7 @@ export class CrashWorld {
     for (const name of left.filter((each) => each.endsWith(".zst")))
       await exec("zstd", ["-tq", join(dump, name)]);
     await vi.waitFor(() => expect(this.#helpers(), "processes left behind").toEqual([]), {
-      timeout: 60_000,
+      timeout: 150_000,
       interval: 200,
     });
   }

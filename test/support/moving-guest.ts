@@ -77,7 +77,7 @@ export class MovingGuest {
         expect(answer.status, answer.text).toBe(200);
         return answer;
       },
-      { timeout: 30_000, interval: 500 },
+      { timeout: 150_000, interval: 500 },
     );
     expect((await waitTask(lab.api(), made.data as string, 120_000)).exitstatus).toBe("OK");
     return new MovingGuest(lab, vmid, node);

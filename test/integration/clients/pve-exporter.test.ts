@@ -68,7 +68,7 @@ describe.skipIf(skipping("prometheus-pve-exporter", lacking))("prometheus-pve-ex
       metrics = await scrape();
       return metrics.get('pve_up{id="qemu/100"}');
     };
-    await expect.poll(isUp, { timeout: 60_000, interval: 250 }).toBe(1);
+    await expect.poll(isUp, { timeout: 150_000, interval: 250 }).toBe(1);
     expect(metrics.size).toBeGreaterThan(80);
   });
 

@@ -156,7 +156,7 @@ describe.skipIf(missing !== undefined)("etcdctl", () => {
         const watch = startChild(binary, argv, { env: ctl.env });
         await ctl.run(["put", "w/b", "3"]);
         await ctl.run(["del", "w/", "--prefix"]);
-        await expect.poll(() => watch.output().split("DELETE").length, { timeout: 20_000 }).toBe(3);
+        await expect.poll(() => watch.output().split("DELETE").length, { timeout: 150_000 }).toBe(3);
         await new Promise((resolve) => setTimeout(resolve, 200));
         const story = watch.output();
         await watch.stop();
@@ -169,14 +169,14 @@ describe.skipIf(missing !== undefined)("etcdctl", () => {
 
   it("elects one leader after another", async () => {
     const first = startChild(binary, ours.argv("elect", "office", "first"), { env: ours.env });
-    await expect.poll(() => first.output(), { timeout: 20_000 }).toMatch(/^office\/\w+\nfirst$/m);
+    await expect.poll(() => first.output(), { timeout: 150_000 }).toMatch(/^office\/\w+\nfirst$/m);
     const second = startChild(binary, ours.argv("elect", "office", "second"), { env: ours.env });
     await expect
       .poll(async () => (await ours.run(["get", "office", "--prefix", "--keys-only", "-w", "fields"])).out)
       .toContain('"Count" : 2');
     expect(second.output()).toBe("");
     first.signal("SIGINT");
-    await expect.poll(() => second.output(), { timeout: 20_000 }).toMatch(/^office\/\w+\nsecond$/m);
+    await expect.poll(() => second.output(), { timeout: 150_000 }).toMatch(/^office\/\w+\nsecond$/m);
     second.signal("SIGINT");
     await Promise.all([first.exited, second.exited]);
   });

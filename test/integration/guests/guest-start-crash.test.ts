@@ -31,7 +31,7 @@ describe.skipIf(missing !== undefined)("a start whose agent is killed", () => {
       world.data.path,
       id,
     ]);
-    await expect.poll(() => child.output(), { timeout: 60_000, interval: 5 }).toContain("go");
+    await expect.poll(() => child.output(), { timeout: 150_000, interval: 5 }).toContain("go");
     await new Promise((resolve) => setTimeout(resolve, moment));
     child.signal("SIGKILL");
     await child.exited;
@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)("a start whose agent is killed", () => {
       expect(await guests.qemu(guest.id)?.qmp.execute("query-status")).toMatchObject({ running: true });
       await guest.kill();
     }
-    await expect.poll(() => processesOf(world.data.path), { timeout: 60_000 }).toEqual([]);
+    await expect.poll(() => processesOf(world.data.path), { timeout: 150_000 }).toEqual([]);
     const again = await guests.startQemu(bootable(id, world.disk(`${id}.raw`, "halt")));
     await again.kill();
     await guests.forget(id);

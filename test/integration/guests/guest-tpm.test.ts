@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)("a guest with a TPM", () => {
       args: ["socket", "--tpm2", "--tpmstate", `dir=${state}`, "--ctrl", `type=unixio,path=${socket}`],
       files: [{ path: state, access: "rw" }],
     });
-    await expect.poll(() => existsSync(socket), { timeout: 60_000 }).toBe(true);
+    await expect.poll(() => existsSync(socket), { timeout: 150_000 }).toBe(true);
     const guest = await guests.startQemu(
       bootable("900", world.disk("900.raw", "halt"), {
         files: [
