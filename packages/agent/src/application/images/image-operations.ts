@@ -45,7 +45,7 @@ export interface ImageOperationDeps {
   ) => Promise<string>;
 }
 
-export function catalogued(catalogue: readonly CatalogueImage[], name: string): CatalogueImage {
+export function cataloguedImage(catalogue: readonly CatalogueImage[], name: string): CatalogueImage {
   const found = catalogue.find((image) => image.name === name);
   if (found !== undefined) return found;
   const known = catalogue.map((image) => image.name).join(", ");
@@ -62,7 +62,7 @@ export function pullImageOperation(deps: ImageOperationDeps): OperationDefinitio
         name: "checksum",
         weight: 1,
         run: async (ctx) => {
-          const image = catalogued(deps.catalogue, ctx.args.image);
+          const image = cataloguedImage(deps.catalogue, ctx.args.image);
           ctx.log(`fetching checksums from ${image.checksums}`);
           const list = await deps.fetchText(image.checksums, ctx.signal);
           const file = image.url.slice(image.url.lastIndexOf("/") + 1);
@@ -82,7 +82,7 @@ export function pullImageOperation(deps: ImageOperationDeps): OperationDefinitio
         name: "download",
         weight: 20,
         run: async (ctx) => {
-          const { url } = catalogued(deps.catalogue, ctx.args.image);
+          const { url } = cataloguedImage(deps.catalogue, ctx.args.image);
           const { checksum } = ctx.state;
           if (checksum === undefined) throw new AppError("internal.error", "the checksum was not noted");
           const target = await place(storages, ctx.args);

@@ -12,7 +12,7 @@ import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
 import type { NodeStorages } from "../storage/node-storages.ts";
-import { BUILD_IMAGE, catalogued, PULL_IMAGE } from "./image-operations.ts";
+import { BUILD_IMAGE, cataloguedImage, PULL_IMAGE } from "./image-operations.ts";
 
 type ImageRoute =
   | "GET /gpve/nodes/{node}/images"
@@ -76,7 +76,7 @@ export function imageRoutes(deps: {
     "POST /gpve/nodes/{node}/images/{image}/pull": ({ image, storage, requestId }, ctx) => {
       if (Object.hasOwn(imageRecipes, image))
         throw new AppError("feature.unsupported", `image '${image}' cannot be pulled, only built`);
-      const { name } = catalogued(catalogue, image);
+      const { name } = cataloguedImage(catalogue, image);
       return start(PULL_IMAGE, { image: name, storage }, requestId, ctx);
     },
     "POST /gpve/nodes/{node}/images/{image}/build": ({ image, storage, requestId }, ctx) =>
@@ -86,7 +86,7 @@ export function imageRoutes(deps: {
 
 function recipeFor(catalogue: readonly CatalogueImage[], image: string): ImageRecipeName {
   if (Object.hasOwn(imageRecipes, image)) return image as ImageRecipeName;
-  const { recipe } = catalogued(catalogue, image);
+  const { recipe } = cataloguedImage(catalogue, image);
   if (recipe !== undefined) return recipe;
   throw new AppError("feature.unsupported", `image '${image}' cannot be built, only pulled`);
 }

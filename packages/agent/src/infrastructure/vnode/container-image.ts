@@ -7,7 +7,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { tarArchive, type TarEntry } from "./tar-archive.ts";
 
-export interface ImageRecipe {
+export interface ContainerRecipe {
   /** "gpve.local/busybox:1" */
   readonly name: string;
   readonly programs: readonly { readonly from: string; readonly to: string }[];
@@ -20,13 +20,13 @@ export interface ImageRecipe {
 const MEDIA = "application/vnd.oci.image";
 
 /** Writes it where it is not there yet. */
-export function ensureImage(recipe: ImageRecipe, file: string): void {
+export function ensureImage(recipe: ContainerRecipe, file: string): void {
   if (existsSync(file)) return;
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   writeFileAtomic(file, imageArchive(recipe));
 }
 
-export function imageArchive({ name, programs, links = {}, entrypoint, command }: ImageRecipe): Buffer {
+export function imageArchive({ name, programs, links = {}, entrypoint, command }: ContainerRecipe): Buffer {
   const entries: TarEntry[] = [
     ...programs.map(
       ({ from, to }) => ({ path: to, kind: "file", content: readFileSync(from), mode: 0o755 }) as const,

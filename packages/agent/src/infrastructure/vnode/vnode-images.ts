@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { IMAGES, INGRESS_COMPONENT } from "@gpve/domain/vcluster/vnode/images.ts";
 import { CONTAINERD_SOCKET } from "@gpve/domain/vcluster/vnode/vnode-files.ts";
-import { ensureImage, type ImageRecipe } from "./container-image.ts";
+import { ensureImage, type ContainerRecipe } from "./container-image.ts";
 import type { VnodeView } from "./vnode-view.ts";
 
 export type WorkerProgram = (component: string, program: string) => string;
@@ -23,12 +23,12 @@ export async function importImages(
   const call = (...args: readonly string[]) =>
     view.run(ctr, ["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io", "images", ...args], signal);
   const there = new Set((await call("list", "--quiet")).stdout.split("\n"));
-  for (const { name, file } of imageFiles(folder, program, hasIngress))
+  for (const { name, file } of workerImages(folder, program, hasIngress))
     if (!there.has(name)) await call("import", file);
 }
 
 /** Their archives, made where they are not there. */
-export function imageFiles(
+export function workerImages(
   folder: string,
   program: WorkerProgram,
   hasIngress = false,
@@ -42,7 +42,7 @@ export function imageFiles(
   });
 }
 
-function recipes(program: WorkerProgram): readonly ImageRecipe[] {
+function recipes(program: WorkerProgram): readonly ContainerRecipe[] {
   const busybox = { from: program("busybox", "busybox"), to: "bin/busybox" };
   return [
     // Longer than anybody waits.
@@ -61,7 +61,7 @@ function recipes(program: WorkerProgram): readonly ImageRecipe[] {
   ];
 }
 
-function ingressImage(program: WorkerProgram): ImageRecipe {
+function ingressImage(program: WorkerProgram): ContainerRecipe {
   const from = program(INGRESS_COMPONENT, "traefik");
   return { name: IMAGES.traefik, programs: [{ from, to: "traefik" }], entrypoint: ["/traefik"] };
 }

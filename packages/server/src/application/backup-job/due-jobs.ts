@@ -2,7 +2,6 @@
 // both believe it is them still start nothing twice, because a run is claimed by a compared write.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { noAccess } from "@gpve/domain/access/access-view.ts";
 import {
   backupJobCollection,
   clusterRunParameters,
@@ -12,7 +11,6 @@ import {
   type BackupJob,
 } from "@gpve/domain/backup/backup-job.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
@@ -21,6 +19,7 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { BackupJobs } from "./backup-jobs.ts";
@@ -180,14 +179,7 @@ export class DueJobs {
   }
 
   #context(signal: AbortSignal) {
-    return {
-      work: "backup-job",
-      actor: { userid: ROOT_USER, authid: ROOT_USER },
-      access: noAccess,
-      requestId: this.#deps.newRequestId(),
-      clientAddress: "",
-      signal,
-    } as const;
+    return asSystem({ work: "backup-job", requestId: this.#deps.newRequestId(), signal });
   }
 
   /** False when another server was quicker, or the job changed meanwhile. */

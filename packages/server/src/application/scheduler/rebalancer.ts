@@ -1,9 +1,7 @@
 // Makes plans of moves and carries approved ones out, one move after the other. One server does it at a time; what it was
 // doing is in the plan's record, where the next one goes on.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { noAccess } from "@gpve/domain/access/access-view.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Policy } from "@gpve/domain/scheduler/policy.ts";
 import { imbalanceOf, planRebalance, steadyRounds, violationsOf } from "@gpve/domain/scheduler/rebalance.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -11,6 +9,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
+import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { taskEnd } from "../task/task-end.ts";
 import type { ClusterView } from "./cluster-view.ts";
@@ -194,14 +193,7 @@ export class Rebalancer {
       from,
       MIGRATE,
       { vmid, target: to, ...(runs ? { online: 1, "with-local-disks": 1 } : {}) },
-      {
-        work: "rebalance",
-        actor: { userid: ROOT_USER, authid: ROOT_USER },
-        access: noAccess,
-        requestId: newId(),
-        clientAddress: "",
-        signal,
-      },
+      asSystem({ work: "rebalance", requestId: newId(), signal }),
     );
     if (typeof data === "string" && data.startsWith("UPID:")) return data;
     throw new AppError("internal.error", `node ${from} was asked to move ${guest} and named no task`);

@@ -7,7 +7,6 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
-import { noAccess } from "@gpve/domain/access/access-view.ts";
 import { moveCollection, moveId as noteId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
@@ -20,6 +19,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { LeftAsItIs, type OperationDefinition, type StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
 import { noteMove } from "../node/guest-moves.ts";
@@ -309,14 +309,12 @@ export class ClusterMoves {
   }
 
   #ask<R extends AgentRoute>(ctx: Ctx, node: string, route: R, params: AskedOf<R>) {
-    return this.#deps.calls.call(node, route, params, {
-      work: "vcluster-move",
-      actor: { userid: ROOT_USER, authid: ROOT_USER },
-      access: noAccess,
-      requestId: ctx.id,
-      clientAddress: "",
-      signal: ctx.signal,
-    });
+    return this.#deps.calls.call(
+      node,
+      route,
+      params,
+      asSystem({ work: "vcluster-move", requestId: ctx.id, signal: ctx.signal }),
+    );
   }
 }
 

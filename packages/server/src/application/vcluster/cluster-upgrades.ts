@@ -4,7 +4,6 @@
 // meantime is lost by that: an API server reads what the next minor writes, or replicas of two could not stand beside each other.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { noAccess } from "@gpve/domain/access/access-view.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
 import { calledOf } from "@gpve/domain/vcluster/ports.ts";
@@ -19,6 +18,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { untilTaskEnd } from "../node/until-task-end.ts";
 import { objectLock } from "../v1/object-lock.ts";
@@ -176,14 +176,12 @@ export class ClusterUpgrades {
     const { version, from, drain, requestId } = asked;
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
     const params = { vcluster, tenant, version, drain, part: { only, from }, requestId };
-    const { data } = await this.#deps.calls.call(node, route, params, {
-      work: "vcluster-upgrade",
-      actor: { userid: ROOT_USER, authid: ROOT_USER },
-      access: noAccess,
-      requestId: ctx.id,
-      clientAddress: "",
-      signal: ctx.signal,
-    });
+    const { data } = await this.#deps.calls.call(
+      node,
+      route,
+      params,
+      asSystem({ work: "vcluster-upgrade", requestId: ctx.id, signal: ctx.signal }),
+    );
     try {
       await untilTaskEnd(this.#deps, { node, upid: data, signal: ctx.signal });
     } catch (err) {

@@ -7,7 +7,6 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
-import { noAccess } from "@gpve/domain/access/access-view.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
@@ -33,6 +32,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
 import { objectLock } from "../v1/object-lock.ts";
@@ -42,7 +42,7 @@ import type { VirtualClusters } from "./virtual-clusters.ts";
 
 const MOVE_WORKER = "vcmoveworker";
 
-interface MoveArgs {
+interface WorkerMoveArgs {
   /** Of the cluster: its key. */
   readonly name: string;
   readonly tenant: string;
@@ -61,7 +61,7 @@ interface MoveState {
   told?: number;
 }
 
-type Ctx = StepContext<MoveArgs, MoveState>;
+type Ctx = StepContext<WorkerMoveArgs, MoveState>;
 
 export interface WorkerMovesDeps {
   readonly records: Records;
@@ -117,7 +117,7 @@ export class WorkerMoves {
     return upid;
   }
 
-  operation(): OperationDefinition<MoveArgs, MoveState> {
+  operation(): OperationDefinition<WorkerMoveArgs, MoveState> {
     return {
       type: MOVE_WORKER,
       onCrash: "resume",
@@ -277,14 +277,12 @@ export class WorkerMoves {
   }
 
   #ask<R extends AgentRoute>(ctx: Ctx, node: string, route: R, params: AskedOf<R>) {
-    return this.#deps.calls.call(node, route, params, {
-      work: "vcluster-worker-move",
-      actor: { userid: ROOT_USER, authid: ROOT_USER },
-      access: noAccess,
-      requestId: ctx.id,
-      clientAddress: "",
-      signal: ctx.signal,
-    });
+    return this.#deps.calls.call(
+      node,
+      route,
+      params,
+      asSystem({ work: "vcluster-worker-move", requestId: ctx.id, signal: ctx.signal }),
+    );
   }
 }
 

@@ -9,7 +9,7 @@ import { Refused } from "../../../testing/fake-qmp.ts";
 import { FakeMirror } from "../../../testing/fake-mirror.ts";
 import { VmNode, VmWorld } from "../../../testing/vm-world.ts";
 import { registerVmOperations } from "../vm-operations.ts";
-import { moveDiskOperation, type MoveArgs } from "./move-disk.ts";
+import { moveDiskOperation, type DiskMoveArgs } from "./move-disk.ts";
 import { presentTop } from "./top-node.ts";
 
 const VM = "/nodes/{node}/qemu/{vmid}" as const;
@@ -142,7 +142,7 @@ describe("moving a disk of a running VM", () => {
 });
 
 describe("a move that was cut off", () => {
-  const args: MoveArgs = { vmid: 100, disk: "scsi0", storage: "other", remove: true };
+  const args: DiskMoveArgs = { vmid: 100, disk: "scsi0", storage: "other", remove: true };
   /** As the operation engine calls the first step again. */
   async function again(state: object, verb: "run" | "undo" = "run", disk = "scsi0"): Promise<void> {
     const [copy] = moveDiskOperation(node.host).plan?.(args) ?? [];
@@ -154,7 +154,7 @@ describe("a move that was cut off", () => {
       progress: () => undefined,
       checkpoint: async () => undefined,
     };
-    await copy?.[verb]?.(context as unknown as StepContext<MoveArgs, Record<string, unknown>>);
+    await copy?.[verb]?.(context as unknown as StepContext<DiskMoveArgs, Record<string, unknown>>);
   }
 
   it.each([true, false])("of a cloud-init drive goes by the disc in it (the new one: %s)", async (isNew) => {

@@ -51,7 +51,7 @@ export interface CheckMovePorts {
   readonly storages: GuestStorages;
 }
 
-export interface MoveArgs {
+export interface DiskMoveArgs {
   readonly vmid: number;
   readonly disk: string;
   readonly storage: string;
@@ -71,10 +71,10 @@ interface MoveState {
   target?: string;
 }
 
-type Context = StepContext<MoveArgs, MoveState>;
+type Context = StepContext<DiskMoveArgs, MoveState>;
 
 /** What PVE finds before it forks. */
-export function checkMovable(host: CheckMovePorts, args: MoveArgs): Drive {
+export function checkMovable(host: CheckMovePorts, args: DiskMoveArgs): Drive {
   const config = host.configs.get(args.vmid);
   checkLock(config);
   requireUnmodified(config, args.digest);
@@ -106,7 +106,7 @@ function printDisk(key: string, drive: Drive): string {
 }
 
 /** The guest, where it has the disk. */
-function userOf(host: UpdateConfigPorts, { vmid, disk }: MoveArgs): QemuProcess | undefined {
+function userOf(host: UpdateConfigPorts, { vmid, disk }: DiskMoveArgs): QemuProcess | undefined {
   const isOpen = isDriveKey(disk) && isInQemu(host.configs.get(vmid).values, disk);
   return isOpen ? runningVm(host, vmid) : undefined;
 }
@@ -114,9 +114,9 @@ function userOf(host: UpdateConfigPorts, { vmid, disk }: MoveArgs): QemuProcess 
 /** To another storage or format, or to another VM. */
 export function moveDiskOperation(
   host: UpdateConfigPorts,
-): OperationDefinition<MoveArgs | ReassignArgs, Record<string, unknown>> {
-  const toVm = reassignSteps(host) as unknown as readonly Step<MoveArgs | ReassignArgs>[];
-  const toStorage = moveSteps(host) as unknown as readonly Step<MoveArgs | ReassignArgs>[];
+): OperationDefinition<DiskMoveArgs | ReassignArgs, Record<string, unknown>> {
+  const toVm = reassignSteps(host) as unknown as readonly Step<DiskMoveArgs | ReassignArgs>[];
+  const toStorage = moveSteps(host) as unknown as readonly Step<DiskMoveArgs | ReassignArgs>[];
   return {
     type: "qmmove",
     // Once the guest uses the copy there is no way back: go on where it was.
@@ -125,7 +125,7 @@ export function moveDiskOperation(
   };
 }
 
-function moveSteps(host: UpdateConfigPorts): readonly Step<MoveArgs, MoveState>[] {
+function moveSteps(host: UpdateConfigPorts): readonly Step<DiskMoveArgs, MoveState>[] {
   return [
     {
       name: "copy",
@@ -201,7 +201,7 @@ async function copyDisk(host: UpdateConfigPorts, ctx: Context): Promise<void> {
 async function makeCloudinitThere(
   host: UpdateConfigPorts,
   ctx: Context,
-  format: NonNullable<MoveArgs["format"]>,
+  format: NonNullable<DiskMoveArgs["format"]>,
 ): Promise<void> {
   const { args, state, log, checkpoint } = ctx;
   const { vmid, disk } = args;
@@ -230,7 +230,7 @@ async function isDone(host: UpdateConfigPorts, { args, state, signal }: Context)
 async function isInserted(
   host: UpdateConfigPorts,
   process: QemuProcess,
-  { disk }: MoveArgs,
+  { disk }: DiskMoveArgs,
   { source = "", target = "" }: MoveState,
 ): Promise<boolean> {
   const has = async (volid: string): Promise<boolean> =>
@@ -252,7 +252,7 @@ async function takeBack(host: UpdateConfigPorts, ctx: Context): Promise<void> {
 /** The old volume was to go, but that is as far as it came: it is not to be lost sight of. */
 async function keepSource(
   host: UpdateConfigPorts,
-  { vmid }: MoveArgs,
+  { vmid }: DiskMoveArgs,
   { source = "" }: MoveState,
 ): Promise<void> {
   if (isUsed(host, vmid, source)) return;
@@ -276,7 +276,7 @@ async function dropLeftovers(
 /** What a running QEMU has of the copy goes, unless its guest uses it. */
 async function takeFromQemu(
   host: UpdateConfigPorts,
-  args: MoveArgs,
+  args: DiskMoveArgs,
   state: MoveState,
 ): Promise<"dropped" | "on copy"> {
   const process = userOf(host, args);
@@ -295,7 +295,7 @@ async function takeFromQemu(
   return outcome;
 }
 
-async function switchOver(host: UpdateConfigPorts, args: MoveArgs, state: MoveState): Promise<void> {
+async function switchOver(host: UpdateConfigPorts, args: DiskMoveArgs, state: MoveState): Promise<void> {
   const { source, target } = state;
   if (source === undefined || target === undefined) return;
   await host.configs.change(args.vmid, (config) => {
@@ -313,7 +313,7 @@ async function switchOver(host: UpdateConfigPorts, args: MoveArgs, state: MoveSt
 function jobOf(
   host: UpdateConfigPorts,
   process: QemuProcess,
-  args: MoveArgs,
+  args: DiskMoveArgs,
   volid: string,
 ): Promise<MirrorJob> {
   const { vmid, disk } = args;
@@ -322,7 +322,7 @@ function jobOf(
   return mirrorJob(work, host.configs.get(vmid).values, what);
 }
 
-function jobId({ vmid, disk }: MoveArgs): string {
+function jobId({ vmid, disk }: DiskMoveArgs): string {
   return `move-${vmid}-${disk}`;
 }
 

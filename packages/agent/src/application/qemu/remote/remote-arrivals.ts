@@ -30,7 +30,7 @@ export interface RemoteArrivalPorts extends RunningPorts {
 }
 
 /** What the operation does when the other end asks for it. */
-export interface ArrivalWork {
+export interface RemoteArrivalWork {
   readonly start: (offer: RemoteOffer) => Promise<void>;
   readonly commit: () => Promise<void>;
 }
@@ -40,7 +40,7 @@ export interface RemoteArrival {
   readonly authid: string;
   readonly ticket: string;
   /** Resolves when the operation has begun. */
-  readonly work: PromiseWithResolvers<ArrivalWork>;
+  readonly work: PromiseWithResolvers<RemoteArrivalWork>;
   /** Aborts when nobody is there any more. */
   readonly gone: AbortController;
   isLed: boolean;
@@ -81,7 +81,7 @@ export class RemoteArrivals {
     const id = this.#host.ids.newUuid();
     const ticket = `${this.#host.ids.newUuid()}${this.#host.ids.newUuid()}`;
     const gone = new AbortController();
-    const work = Promise.withResolvers<ArrivalWork>();
+    const work = Promise.withResolvers<RemoteArrivalWork>();
     // Nobody may be waiting for it.
     work.promise.catch(() => undefined);
     const arrival: RemoteArrival = { vmid, authid, ticket, work, gone, isLed: false };

@@ -34,17 +34,17 @@ export const LET_CLUSTER_GO = "vcletgo";
 export const JOIN_CLUSTER = "vcjoin";
 export const WORKER_LEAVE = "vcworkerleave";
 
-export interface MoveArgs {
+export interface ClusterMoveArgs {
   readonly name: string;
   readonly moveId: string;
 }
 
-export interface ArriveArgs extends MoveArgs {
+export interface ClusterArriveArgs extends ClusterMoveArgs {
   readonly cluster: KeptCluster;
 }
 
 /** What it is here from now on; absent: nothing. */
-export interface LetGoArgs extends MoveArgs {
+export interface LetGoArgs extends ClusterMoveArgs {
   readonly overlay?: ClusterOverlay;
 }
 
@@ -79,11 +79,11 @@ type State = Record<string, never>;
 type Operation<A> = OperationDefinition<A, State>;
 
 export function clusterMoveOperations(deps: ClusterMoveDeps): {
-  readonly arrive: Operation<ArriveArgs>;
+  readonly arrive: Operation<ClusterArriveArgs>;
   readonly letGo: Operation<LetGoArgs>;
   readonly join: Operation<JoinArgs>;
   readonly workerLeave: Operation<WorkerLeaveArgs>;
-  readonly others: readonly Operation<MoveArgs>[];
+  readonly others: readonly Operation<ClusterMoveArgs>[];
 } {
   const { host, phases, luggage } = deps;
   /** It runs here, as before or for the first time. */
@@ -212,7 +212,7 @@ function single<A>(type: string, run: (ctx: StepContext<A, State>) => Promise<vo
   return { type, onCrash: "resume", steps: [{ name: type.replace(/^vc/, ""), run }] };
 }
 
-async function send(deps: ClusterMoveDeps, ctx: StepContext<MoveArgs, State>): Promise<void> {
+async function send(deps: ClusterMoveDeps, ctx: StepContext<ClusterMoveArgs, State>): Promise<void> {
   const { name, moveId } = ctx.args;
   const move = await deps.findMove(moveId);
   if (move?.vcluster !== name)

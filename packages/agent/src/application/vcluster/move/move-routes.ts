@@ -12,7 +12,7 @@ import type { OwnHandlers } from "../../agent.ts";
 import { clusterWork, type NamedCluster, ownCluster } from "../asked-cluster.ts";
 import {
   ARRIVE_CLUSTER,
-  type ArriveArgs,
+  type ClusterArriveArgs,
   DEPART_CLUSTER,
   JOIN_CLUSTER,
   type JoinArgs,
@@ -47,7 +47,7 @@ interface Asked extends NamedCluster {
 
 export function clusterMoveRoutes(deps: ClusterMoveRouteDeps): OwnHandlers<MoveRoute> {
   const { host, engine } = deps;
-  const submit = clusterWork<ArriveArgs | LetGoArgs | JoinArgs | WorkerLeaveArgs>(engine);
+  const submit = clusterWork<ClusterArriveArgs | LetGoArgs | JoinArgs | WorkerLeaveArgs>(engine);
   const own = (asked: NamedCluster): KeptCluster => ownCluster(host, asked);
   /** What has not come, or has gone, is nothing to fail for. */
   const work =

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { type CpioEntry, withFolders } from "../cpio-archive.ts";
-import { collectModules, modulesAlias, modulesDep } from "../kernel-modules.ts";
-import { addLibraries, firstOf, moduleFolder, uniqueEntries } from "../package-files.ts";
+import { moduleEntries } from "../module-entries.ts";
+import { addLibraries, firstOf, uniqueEntries } from "../package-files.ts";
 import { GUEST_SCRIPTS } from "./guest-scripts.ts";
 import { SEED_SCRIPTS } from "./seed-script.ts";
 
@@ -97,11 +97,7 @@ export async function tinyRoot(packages: string, release: string, exec: Exec): P
     addLibraries(packages, program, needed);
   }
   for (const [path, bytes] of needed) file(path, bytes, true);
-  const modules = await collectModules(moduleFolder(packages, release), GUEST_MODULES, exec);
-  const home = `lib/modules/${release}`;
-  for (const { name, bytes } of modules) file(`${home}/${name}.ko`, bytes);
-  file(`${home}/modules.dep`, Buffer.from(modulesDep(modules)));
-  file(`${home}/modules.alias`, Buffer.from(modulesAlias(modules)));
+  entries.push(...(await moduleEntries(packages, release, GUEST_MODULES, exec)));
   for (const { path, text, executable } of [...GUEST_SCRIPTS, ...SEED_SCRIPTS]) {
     file(path, Buffer.from(text), executable);
   }

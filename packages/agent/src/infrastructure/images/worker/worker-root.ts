@@ -3,8 +3,8 @@
 import { readFileSync } from "node:fs";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { type CpioEntry, withFolders } from "../cpio-archive.ts";
-import { collectModules, modulesAlias, modulesDep } from "../kernel-modules.ts";
-import { addLibraries, firstOf, moduleFolder, uniqueEntries } from "../package-files.ts";
+import { moduleEntries } from "../module-entries.ts";
+import { addLibraries, firstOf, uniqueEntries } from "../package-files.ts";
 import { EARLY_INIT, WORKER_SCRIPTS } from "./worker-scripts.ts";
 
 const EARLY_MODULES = ["virtio_pci", "virtio_mmio", "virtio_blk"];
@@ -101,30 +101,6 @@ export async function earlyRoot(packages: string, release: string, exec: Exec): 
     { path: "init", kind: "file", data: Buffer.from(EARLY_INIT), executable: true },
     ...(await moduleEntries(packages, release, EARLY_MODULES, exec)),
   ]);
-}
-
-async function moduleEntries(
-  packages: string,
-  release: string,
-  wanted: readonly string[],
-  exec: Exec,
-): Promise<CpioEntry[]> {
-  const modules = await collectModules(moduleFolder(packages, release), wanted, exec);
-  const home = `lib/modules/${release}`;
-  const text = (name: string, data: string): CpioEntry => ({
-    path: `${home}/${name}`,
-    kind: "file",
-    data: Buffer.from(data),
-  });
-  return [
-    ...modules.map(({ name, bytes }): CpioEntry => ({
-      path: `${home}/${name}.ko`,
-      kind: "file",
-      data: bytes,
-    })),
-    text("modules.dep", modulesDep(modules)),
-    text("modules.alias", modulesAlias(modules)),
-  ];
 }
 
 function busyboxIn(packages: string): string {

@@ -39,7 +39,7 @@ export interface ListedStorage {
   readonly backupTime: ((name: string) => number | undefined) | undefined;
 }
 
-export async function listVolumes(
+export async function listDirectory(
   { definition, directory, backupTime }: ListedStorage,
   { content, vmid }: { readonly content?: readonly ContentType[]; readonly vmid?: number },
 ): Promise<VolumeInfo[]> {

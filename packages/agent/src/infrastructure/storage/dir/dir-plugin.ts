@@ -45,7 +45,7 @@ import { ovaMember } from "../fetch/ova.ts";
 import { requireNoChild, requireUnusedBase } from "./dir-dependents.ts";
 import { dirHas } from "./dir-features.ts";
 import type { DirPluginDeps } from "./dir-plugin-deps.ts";
-import { imageSize, listVolumes, namesIn } from "./dir-listing.ts";
+import { imageSize, listDirectory, namesIn } from "./dir-listing.ts";
 import { baseReference, imagesBelow } from "./image-chain.ts";
 import { fillFromStream, readImageStream } from "../../image-tools/image-stream.ts";
 import { importableImage } from "../../image-tools/importable-image.ts";
@@ -190,7 +190,7 @@ export class DirPlugin implements StoragePlugin {
   ): Promise<VolumeInfo[]> {
     const { definition, backupTime } = this.#deps;
     const directory = (type: VolumeType): string => this.directory(type);
-    return listVolumes({ definition, directory, backupTime }, filter);
+    return listDirectory({ definition, directory, backupTime }, filter);
   }
 
   async info(volname: string): Promise<VolumeSize> {

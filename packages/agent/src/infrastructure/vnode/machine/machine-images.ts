@@ -14,7 +14,7 @@ import {
   type WorkerDiskParts,
   workerDiskRecipe,
 } from "../../images/worker/build-worker.ts";
-import { imageFiles, type WorkerProgram } from "../vnode-images.ts";
+import { workerImages, type WorkerProgram } from "../vnode-images.ts";
 
 export interface MachineImagesDeps {
   /** Where built images are kept. */
@@ -83,7 +83,7 @@ export class MachineImages {
 
   async #parts(base: string, version: string): Promise<Omit<WorkerDiskParts, "base">> {
     const { program, kubernetes, imageFolder } = this.#deps;
-    const images = imageFiles(imageFolder, program);
+    const images = workerImages(imageFolder, program);
     const file = (from: string, to: string) => ({ from, to: `opt/gpve/${to}` });
     const programs = [
       ...["kubelet", "kube-proxy"].map((name) => file(kubernetes(version, name), `bin/${name}`)),

@@ -3,9 +3,7 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
-import { noAccess } from "@gpve/domain/access/access-view.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import {
   nextReplacement,
   type Replacement,
@@ -23,6 +21,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { asSystem } from "../../node/as-system.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
 import { fittingNodes } from "../place-cluster.ts";
 import { overlayAddress } from "../spread-cluster.ts";
@@ -204,13 +203,11 @@ export class KeepReplicas {
   }
 
   #ask<R extends AgentRoute>(node: string, route: R, params: AskedOf<R>, signal: AbortSignal) {
-    return this.#deps.calls.call(node, route, params, {
-      work: "vcluster-replicas",
-      actor: { userid: ROOT_USER, authid: ROOT_USER },
-      access: noAccess,
-      requestId: this.#deps.newRequestId(),
-      clientAddress: "",
-      signal,
-    });
+    return this.#deps.calls.call(
+      node,
+      route,
+      params,
+      asSystem({ work: "vcluster-replicas", requestId: this.#deps.newRequestId(), signal }),
+    );
   }
 }

@@ -4,10 +4,8 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
-import { noAccess } from "@gpve/domain/access/access-view.ts";
 import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import { FIRST_SHARED_NETWORK, overlayOn, placeIn } from "@gpve/domain/vcluster/overlay.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
@@ -28,6 +26,7 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
+import { asSystem } from "../../node/as-system.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
 import { nodeRecords } from "../../node/collections.ts";
 import { noteMove } from "../../node/guest-moves.ts";
@@ -372,14 +371,12 @@ export class KeepStandbys {
   }
 
   #ask<R extends AgentRoute>(node: string, route: R, params: AskedOf<R>, signal: AbortSignal) {
-    return this.#deps.calls.call(node, route, params, {
-      work: "vcluster-standby",
-      actor: { userid: ROOT_USER, authid: ROOT_USER },
-      access: noAccess,
-      requestId: this.#deps.newRequestId(),
-      clientAddress: "",
-      signal,
-    });
+    return this.#deps.calls.call(
+      node,
+      route,
+      params,
+      asSystem({ work: "vcluster-standby", requestId: this.#deps.newRequestId(), signal }),
+    );
   }
 }
 
