@@ -25,7 +25,7 @@ import type { FenceSetting } from "./application/ha/fence-setting.ts";
 import { composeHa, type ComposedHa } from "./compose-ha.ts";
 import { composeGuestWatch, type ComposedGuestWatch } from "./compose-guest-watch.ts";
 import type { ComposedKind, ComposeKind, KindParts } from "./compose-kind.ts";
-import { findSupervisor, type SupervisorParts } from "./compose-supervisor.ts";
+import { findSupervisor, type SupervisorParts } from "./infrastructure/supervisor/find-supervisor.ts";
 import { nodeKinds } from "./node-kinds.ts";
 import { readVzdumpFile } from "./infrastructure/backup/vzdump-file.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";

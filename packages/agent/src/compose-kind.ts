@@ -19,7 +19,7 @@ import type { ReplicaNotes, ReplicaPeers } from "@gpve/domain/replication/replic
 import type { NodeKind } from "./application/guest/node-kind.ts";
 import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { ComposedGuestWatch } from "./compose-guest-watch.ts";
-import type { findSupervisor } from "./compose-supervisor.ts";
+import type { findSupervisor } from "./infrastructure/supervisor/find-supervisor.ts";
 import type { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import type { PathGuard } from "./infrastructure/host/path-guard.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";

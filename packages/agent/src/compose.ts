@@ -22,11 +22,11 @@ import { createReporter, type Reporter } from "./application/report/reporter.ts"
 import type { AgentSettings } from "./agent-settings.ts";
 import { declaredNode } from "./infrastructure/facts/declared-node.ts";
 import { composeHost } from "./compose-host.ts";
-import { composeImageTools } from "./compose-image-tools.ts";
+import { ownImageTools } from "./infrastructure/image-tools/own-tools.ts";
 import { composeComponents } from "./compose-components.ts";
 import { composeVclusters } from "./compose-vclusters.ts";
 import { noOtherNodes } from "./application/guest/move-ports.ts";
-import { findSupervisor } from "./compose-supervisor.ts";
+import { findSupervisor } from "./infrastructure/supervisor/find-supervisor.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
 import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
@@ -128,7 +128,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     storages: settings.storages,
     mapped: keepMappedDirectories(settings.records, nodeName),
   });
-  const imageTools = composeImageTools({ data, exec: runExec, supervisor: settings.supervisor });
+  const imageTools = ownImageTools({ data, exec: runExec, supervisor: settings.supervisor });
   const replicaNotes = new ReplicaFiles(data.file("agent", "replicas"));
   const storage = composeStorage({
     keeperOf: (volid) => replicaNotes.keeperOf(volid),

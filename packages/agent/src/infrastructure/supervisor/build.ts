@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { exec as systemExec, type Exec } from "@gpve/kit/exec.ts";
 import { ignore } from "@gpve/kit/background.ts";
 
@@ -52,6 +53,14 @@ const FLAGS = [
   "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code",
   "-s",
 ];
+
+export function supervisorOf(
+  source: SupervisorSource,
+  { data, exec }: { readonly data: Pick<DataDir, "file">; readonly exec: Exec },
+): Promise<string> {
+  if ("binary" in source) return Promise.resolve(source.binary);
+  return supervisorBinary({ ...source, cacheFolder: data.file("agent"), exec });
+}
 
 /** The path of a binary made from exactly these sources; quick when it is already there. */
 export async function supervisorBinary(build: SupervisorBuild): Promise<string> {

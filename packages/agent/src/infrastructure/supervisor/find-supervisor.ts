@@ -4,12 +4,12 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { supervisorBinary, type SupervisorSource } from "./infrastructure/supervisor/build.ts";
+import { supervisorOf, type SupervisorSource } from "./build.ts";
 
 export interface SupervisorParts {
   /** The guest supervisor, ready or to be built. */
   readonly supervisor: SupervisorSource;
-  readonly data: DataDir;
+  readonly data: Pick<DataDir, "file">;
   readonly exec: Exec;
   readonly log: Logger;
 }
@@ -18,10 +18,8 @@ export interface SupervisorParts {
 export async function findSupervisor(
   parts: SupervisorParts,
 ): Promise<{ path: string; missing?: Promise<never> }> {
-  if ("binary" in parts.supervisor) return { path: parts.supervisor.binary };
   try {
-    const { supervisor, data, exec } = parts;
-    return { path: await supervisorBinary({ ...supervisor, cacheFolder: data.file("agent"), exec }) };
+    return { path: await supervisorOf(parts.supervisor, parts) };
   } catch (err) {
     parts.log.error({ err: messageOf(err) }, "no guest can start");
     const missing = Promise.reject<never>(err instanceof Error ? err : new Error(String(err)));
