@@ -13,6 +13,7 @@ import { nextFreeId } from "./application/cluster/next-id.ts";
 import type { FreshReads } from "./application/fresh-reads.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
+import { NodeConfigs } from "./application/node/node-configs.ts";
 import type { Membership } from "./application/node/membership.ts";
 import type { QuotaLedger } from "./application/quota/quota-ledger.ts";
 import { Pools } from "./application/pool/pools.ts";
@@ -21,6 +22,7 @@ import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { RecentTasks } from "./application/task/recent-tasks.ts";
 import { eventCollection } from "./application/v1/events.ts";
 import type { GuestReads } from "./compose-guest-reads.ts";
+import { sendWakePacket } from "./infrastructure/wake-on-lan/udp-wake.ts";
 import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
 import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
 import { createConfigHandlers } from "./presentation/http/cluster/config-handlers.ts";
@@ -95,6 +97,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
       removeNode: (node) => parts.membership.remove(node),
     }),
     ...createNodeReadHandlers({
+      configs: new NodeConfigs({ records, localNode: nodeName, send: sendWakePacket }),
       localNode: nodeName,
       board,
       caPem: parts.caPem,

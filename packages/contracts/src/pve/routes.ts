@@ -149,6 +149,7 @@ export const pveRoutes = {
   "GET /nodes/{node}/capabilities/qemu/migration": { ...readFromMemory, verbatim: true },
   "GET /nodes/{node}/certificates/info": readFromMemory,
   "GET /nodes/{node}/config": readFromMemory,
+  "PUT /nodes/{node}/config": { audit: "write", runs: "server" },
   "GET /nodes/{node}/disks/directory": readOnNode,
   "GET /nodes/{node}/disks/list": readOnNode,
   "GET /nodes/{node}/disks/lvm": readOnNode,
@@ -293,6 +294,7 @@ export const pveRoutes = {
   "POST /nodes/{node}/vzdump": write,
   "GET /nodes/{node}/vzdump/defaults": readOnNode,
   "GET /nodes/{node}/vzdump/extractconfig": readOnNode,
+  "POST /nodes/{node}/wakeonlan": write,
 
   "GET /storage": read,
   "POST /storage": secret,

@@ -7,6 +7,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { Tx } from "@gpve/store/records/port.ts";
 import { joinTokens, nodeRecords } from "./collections.ts";
+import { nodeConfigCollection } from "./node-configs.ts";
 
 export interface RemoveNodeCommand {
   readonly node: string;
@@ -52,6 +53,7 @@ export function removeNode(tx: Tx, { node, force, ownNode }: RemoveNodeCommand):
     if (value.node === node) tx.delete(leftBackupCollection, id);
   // The next one of its name begins anew.
   tx.delete(conditionTimesCollection, nodeConditionsId(node));
+  tx.delete(nodeConfigCollection, node);
   tx.delete(nodeRecords, node);
 }
 

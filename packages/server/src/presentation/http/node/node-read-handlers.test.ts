@@ -34,6 +34,7 @@ const removeNode = (node: string): Promise<void> => {
   return Promise.resolve();
 };
 const handlers = createNodeReadHandlers({
+  configs: { show: () => ({}), update: () => Promise.resolve(), wake: () => Promise.resolve("") },
   localNode: "n1",
   board,
   caPem: () => authority.certPem,
@@ -64,8 +65,7 @@ test("shows the certificates a node answers with, and of another node what is kn
   ]);
 });
 
-test("nothing is set of a node, and there are no templates of containers", () => {
-  expect(handlers["GET /nodes/{node}/config"]?.({ node: "n1" }, ctx)).toEqual({});
+test("there are no templates of containers", () => {
   expect(handlers["GET /nodes/{node}/aplinfo"]?.({ node: "n1" }, ctx)).toEqual([]);
 });
 

@@ -1,9 +1,14 @@
-// Reads about nodes that a server answers itself, also while the node is away.
+// What a server answers about nodes itself, also while the node is away.
+import { given } from "@gpve/contracts/given.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { splitList } from "@gpve/domain/schema/list.ts";
 import { certificateInfo } from "@gpve/kit/pki/certificate-info.ts";
 
+import type { NodeConfig, NodeConfigs } from "../../../application/node/node-configs.ts";
+
 export interface NodeReadDeps {
+  readonly configs: Pick<NodeConfigs, "show" | "update" | "wake">;
   readonly localNode: string;
   readonly board: NodeBoard;
   readonly caPem: () => string;
@@ -25,7 +30,12 @@ export function createNodeReadHandlers(deps: NodeReadDeps): PveHandlers {
         ? certificateInfo(NODE_FILE, deps.certPem())
         : { filename: NODE_FILE, fingerprint: deps.board.get(node)?.certFingerprint },
     ],
-    // Nothing can be set yet, so nothing is.
-    "GET /nodes/{node}/config": () => ({}),
+    "GET /nodes/{node}/config": ({ node, property }) => deps.configs.show(node, property),
+    "PUT /nodes/{node}/config": async ({ node, delete: remove, digest, ...set }, ctx) => {
+      const change = { set: given(set) as NodeConfig, remove: splitList(remove ?? ""), digest };
+      await deps.configs.update(node, change, ctx.signal);
+      return null;
+    },
+    "POST /nodes/{node}/wakeonlan": ({ node }) => deps.configs.wake(node),
   };
 }
