@@ -211,7 +211,7 @@ export const fileFindings = {
     area: "file",
     title: "A file cannot be imported",
     evidence: "the file's name",
-    cause: "It is none of the kinds that are known.",
+    cause: "It is none of the kinds that are known, or it is damaged.",
     fix: "Import a talconfig.yaml (talhelper), a terraform.tfvars, or a terraform.tfstate with machines of the bpg provider.",
   },
   "image-ambiguous": {

@@ -47,6 +47,13 @@ export const secretsFindings = {
     cause: "The file of secrets.file was written by another tool without encryption.",
     fix: "Move it away and take it in with `gpvectl talos secrets import FILE`, which encrypts it; then delete the plain one.",
   },
+  "bundle-unusable": {
+    area: "secrets",
+    title: "A file is no secrets bundle of Talos",
+    evidence: "the part that is missing or wrong; never its value",
+    cause: "It is another file, was cut short, or was changed by hand.",
+    fix: "Take the file that `talosctl gen secrets` or `gpvectl talos secrets export` wrote.",
+  },
   "secrets-damaged": {
     area: "secrets",
     title: "The secrets file is damaged",

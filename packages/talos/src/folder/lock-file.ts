@@ -2,7 +2,7 @@
 // was ever applied. It lies in .deployer/<cluster>/lock.json beside cluster.yaml.
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { type Static, Type } from "typebox";
@@ -53,14 +53,10 @@ export const lockPath = (folder: string, cluster: string): string =>
 
 export function readLock(folder: string, cluster: string): ClusterLock {
   const path = lockPath(folder, cluster);
-  const text = readTextFile(path);
+  const text = lockText(path);
   if (text === undefined) return { version: 1, cluster, appliedAt: null, contract: null, machines: {} };
   const lock = parsed(text);
-  if (lock === undefined) {
-    throw new AppError("config.invalid", `${path} is no lock file that can be read`, {
-      data: { finding: "lock-damaged", next: "Take it from a backup. It was left as it is." },
-    });
-  }
+  if (lock === undefined) throw damaged(path, "");
   if (lock.cluster !== cluster) {
     throw new AppError(
       "object.conflict",
@@ -72,6 +68,19 @@ export function readLock(folder: string, cluster: string): ClusterLock {
   }
   return lock;
 }
+
+function lockText(path: string): string | undefined {
+  try {
+    return readTextFile(path);
+  } catch (err) {
+    throw damaged(path, `: ${messageOf(err)}`);
+  }
+}
+
+const damaged = (path: string, why: string): AppError =>
+  new AppError("config.invalid", `${path} is no lock file that can be read${why}`, {
+    data: { finding: "lock-damaged", next: "Take it from a backup. It was left as it is." },
+  });
 
 export function writeLock(folder: string, lock: ClusterLock): void {
   const path = lockPath(folder, lock.cluster);

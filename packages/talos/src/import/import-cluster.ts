@@ -16,7 +16,7 @@ export function importCluster(text: string, source: string): ImportedCluster {
   throw new AppError(
     "feature.unsupported",
     `${source} is neither a talconfig.yaml of talhelper, nor a terraform.tfvars, nor a state of Terraform`,
-    { data: { finding: "import-unknown" } },
+    { data: { finding: "import-unknown", next: "Nothing was written." } },
   );
 }
 

@@ -14,7 +14,9 @@ export function parseTfvars(text: string, source: string): Tree {
   const tokens = tokensOf(text, source);
   let at = 0;
   const refuse = (): never => {
-    throw new AppError("config.invalid", `${source} is no file of Terraform values`);
+    throw new AppError("config.invalid", `${source} is no file of Terraform values`, {
+      data: { finding: "import-unknown", next: "Nothing was written." },
+    });
   };
   const take = (): Token => tokens[at++] ?? refuse();
   const isMark = (mark: string): boolean => tokens[at]?.kind === "mark" && tokens[at]?.value === mark;
@@ -62,7 +64,9 @@ function tokensOf(text: string, source: string): readonly Token[] {
     const match = pattern.exec(text);
     if (match === null) {
       const line = text.slice(0, start).split("\n").length;
-      throw new AppError("config.invalid", `${source}:${line}: this is no value of Terraform`);
+      throw new AppError("config.invalid", `${source}:${line}: this is no value of Terraform`, {
+        data: { finding: "import-unknown", next: "Nothing was written." },
+      });
     }
     const [, , heredoc, quoted, number, word, mark] = match;
     if (heredoc !== undefined) tokens.push({ kind: "text", value: `${heredoc}\n` });

@@ -62,7 +62,7 @@ function readYaml(text: string): unknown {
     return parse(text);
   } catch {
     // The parser quotes the line it stopped at, and that line may be a key.
-    throw new AppError("config.invalid", "the secrets bundle is no YAML");
+    throw unusable("the secrets bundle is no YAML");
   }
 }
 
@@ -71,8 +71,7 @@ function readEncryption(root: unknown): SecretsBundle["encryption"] {
   const present = kinds.filter((kind) => lookUp(root, `secrets.${kind}encryptionsecret`) !== undefined);
   const [kind] = present;
   if (kind === undefined || present.length > 1) {
-    throw new AppError(
-      "config.invalid",
+    throw unusable(
       "the secrets bundle needs exactly one of secrets.secretboxencryptionsecret and secrets.aescbcencryptionsecret",
     );
   }
@@ -88,7 +87,7 @@ function readRotation(root: unknown): AuthorityRotation | undefined {
   if (lookUp(root, "rotation") === undefined) return undefined;
   const phase = required(root, "rotation.phase");
   if (!isRotationPhase(phase)) {
-    throw new AppError("config.invalid", "rotation.phase of the secrets bundle is none that there is");
+    throw unusable("rotation.phase of the secrets bundle is none that there is");
   }
   const pair = (path: string) => (lookUp(root, path) === undefined ? undefined : readPair(root, path));
   return { phase, ...given({ os: pair("rotation.os"), k8s: pair("rotation.k8s") }) };
@@ -103,10 +102,7 @@ function readPair(root: unknown, path: string): CertificateAndKey {
 function token(root: unknown, path: string): string {
   const value = required(root, path);
   if (!TOKEN.test(value)) {
-    throw new AppError(
-      "config.invalid",
-      `${path} of the secrets bundle is no token (6 and 16 letters or digits)`,
-    );
+    throw unusable(`${path} of the secrets bundle is no token (6 and 16 letters or digits)`);
   }
   return value;
 }
@@ -114,7 +110,7 @@ function token(root: unknown, path: string): string {
 function binary(root: unknown, path: string): string {
   const value = required(root, path);
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(value)) {
-    throw new AppError("config.invalid", `${path} of the secrets bundle is no base64`);
+    throw unusable(`${path} of the secrets bundle is no base64`);
   }
   return value;
 }
@@ -122,7 +118,7 @@ function binary(root: unknown, path: string): string {
 function pem(root: unknown, path: string): string {
   const text = Buffer.from(binary(root, path), "base64").toString("utf8");
   if (!text.startsWith("-----BEGIN ")) {
-    throw new AppError("config.invalid", `${path} of the secrets bundle is no PEM in base64`);
+    throw unusable(`${path} of the secrets bundle is no PEM in base64`);
   }
   return text;
 }
@@ -130,7 +126,7 @@ function pem(root: unknown, path: string): string {
 function required(root: unknown, path: string): string {
   const value = lookUp(root, path);
   if (typeof value !== "string" || value === "") {
-    throw new AppError("config.invalid", `the secrets bundle has no ${path}`);
+    throw unusable(`the secrets bundle has no ${path}`);
   }
   return value;
 }
@@ -150,4 +146,10 @@ function encodePair(pair: CertificateAndKey): { crt: string; key: string } {
 
 function encode(text: string): string {
   return Buffer.from(text, "utf8").toString("base64");
+}
+
+function unusable(message: string): AppError {
+  return new AppError("config.invalid", message, {
+    data: { finding: "bundle-unusable", next: "Nothing was changed." },
+  });
 }

@@ -1,6 +1,6 @@
 // Whatever is wrong with what a person gives: id, evidence, cause, fix and an exit code, and nothing was touched.
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { DEPLOYER_PRIVILEGES, FakePlatform, platformAnswer } from "@gpve/talos/testing/fake-platform.ts";
@@ -162,4 +162,25 @@ test("a token without one privilege: which, where and how to give it", async () 
   }
   expect(platform.done).toEqual([]);
   expect(existsSync(at("secrets.enc.yaml"))).toBe(false);
+});
+
+test("a lock that is a folder, a bundle that is none, a file that nobody can import", async () => {
+  mkdirSync(at(".deployer", "prod", "lock.json"), { recursive: true });
+  expect(await found("plan")).toMatchObject({ code: 2, report: one("lock-damaged", /EISDIR/) });
+  rmSync(at(".deployer"), { recursive: true });
+  writeFileSync(at("none.yaml"), "cluster: {}\n");
+  expect(await found("secrets", "import", "none.yaml")).toMatchObject({
+    code: 2,
+    report: one("bundle-unusable", /has no cluster\.id$/),
+  });
+  expect(existsSync(at("secrets.enc.yaml"))).toBe(false);
+  writeFileSync(at("terraform.tfvars"), "a = \n");
+  expect(await found("import", "terraform.tfvars", "--out", "y.yaml")).toMatchObject({
+    code: 2,
+    report: one("import-unknown", /no (file of Terraform values|value of Terraform)/),
+  });
+  expect(existsSync(at("y.yaml"))).toBe(false);
+  const nowhere = await gpvectl.run(["talos", "secrets", "export", "no/where.yaml"]);
+  expect(nowhere).toMatchObject({ code: 5 });
+  expect(nowhere.err).toContain("there is no folder");
 });

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { basename, resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { CommandSpec } from "../../../command.ts";
@@ -43,6 +43,12 @@ export const talosSecretsExport: CommandSpec = {
       const path = resolve(cli.io.cwd, target);
       if (target !== "-" && existsSync(path)) {
         throw new AppError("object.exists", `${target} is already there; it was left as it is`);
+      }
+      if (target !== "-" && !existsSync(dirname(path))) {
+        throw new AppError(
+          "object.not_found",
+          `there is no folder ${dirname(path)} to write ${basename(path)} into`,
+        );
       }
       const place = await openFolder(cli, input);
       const [{ openSecrets }, { writeBundle }] = await Promise.all([
