@@ -2,7 +2,8 @@ import { expect, it } from "vitest";
 import { openAccessFixture } from "../../testing/access-fixture.ts";
 import { createNodeReadHandlers } from "../../presentation/http/node/node-read-handlers.ts";
 import { nodeRecords } from "./collections.ts";
-import { nodeConfigCollection, NodeConfigs, type WakePacket } from "./node-configs.ts";
+import type { WakePacket } from "@gpve/domain/node/wake-packet.ts";
+import { nodeConfigCollection, NodeConfigs } from "./node-configs.ts";
 import { removeNode } from "./remove-node.ts";
 
 const CONFIG = "/nodes/{node}/config";

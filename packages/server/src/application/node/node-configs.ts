@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import type { WakePacket } from "@gpve/domain/node/wake-packet.ts";
 import { conflict, missing, refused } from "@gpve/domain/request/failures.ts";
 import { parsePropertyString, type PropertyRecord } from "@gpve/domain/schema/check.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
@@ -23,14 +24,6 @@ export interface NodeConfigChange {
   readonly set: NodeConfig;
   readonly remove: readonly string[];
   readonly digest: string | undefined;
-}
-
-/** A magic packet on its way out. */
-export interface WakePacket {
-  readonly bytes: Uint8Array;
-  readonly broadcast: string;
-  /** The card it leaves by; undefined: as the routes say. */
-  readonly iface: string | undefined;
 }
 
 export class NodeConfigs {

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { networkInterfaces } from "node:os";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { WakePacket } from "../../application/node/node-configs.ts";
+import type { WakePacket } from "@gpve/domain/node/wake-packet.ts";
 
 const DISCARD = 9;
 
