@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./tools/test/longest-first.ts";
 
 const packages = ["contracts", "domain", "kit", "store", "server", "agent", "client", "cli", "talos"];
 
@@ -8,6 +9,7 @@ export default defineConfig({
     pool: "forks",
     // By itself vitest leaves one core out: of two, half of the machine.
     maxWorkers: 2,
+    sequence: { sequencer: LongestFirst },
     // Nothing happens at import time, so files share what they import: half of the time went into loading it anew.
     isolate: false,
     // A test that asserts nothing cannot fail. What is waited for has as long as the machine may need; vitest's own second is a guess about load.

@@ -1,9 +1,16 @@
-// The order of the integration files: those that take minutes begin first, so that no core waits for the last of them.
+// The order of files: those that take minutes begin first, so that no core waits for the last of them.
 import { relative } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Longest first. What is not listed comes after them, in vitest's own order. */
 const longest: readonly string[] = [
+  // Unit tests.
+  "packages/server/src/presentation/permission-comparison.test.ts",
+  "packages/agent/src/application/qemu/vm-sagas.test.ts",
+  "packages/talos/src/engine/open-cluster.test.ts",
+  "packages/server/src/presentation/permission-comparison-below.test.ts",
+  "packages/agent/src/application/qemu/restore/restore-saga.test.ts",
+  // Integration tests.
   "test/integration/vcluster.test.ts",
   // These wait for much of their time, and others compute beside them.
   "test/integration/ha.test.ts",
