@@ -9,8 +9,7 @@ import type { ClusterFolder } from "../folder/cluster-folder.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
 import { openKubernetes } from "../kubernetes/open-kubernetes.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
-import { Jumps } from "./jumps.ts";
-import type { JumpDeps } from "./ssh-jump.ts";
+import { type JumpDeps, Jumps } from "./jumps.ts";
 import { TalosMachines } from "./talos-machines.ts";
 
 type Place = Pick<ClusterFolder, "cluster" | "machines">;

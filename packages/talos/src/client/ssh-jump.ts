@@ -2,9 +2,10 @@
 // an `ssh -W`: nothing listens here, so that nobody else on this machine gets in. They share one login.
 import { mkdtempSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { isIPv6, type Socket } from "node:net";
+import { isIPv6 } from "node:net";
 import { tmpdir } from "node:os";
 import { isAbsolute, join } from "node:path";
+import type { Duplex } from "node:stream";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
@@ -17,11 +18,11 @@ export interface DialPlace {
 }
 
 /** A connection to there; what goes wrong is told by its end. */
-export type Dial = (place: DialPlace) => Socket;
+export type Dial = (place: DialPlace) => Duplex;
 
-export type JumpHost = NonNullable<Cluster["providers"][number]["jump"]>;
+type JumpHost = NonNullable<Cluster["providers"][number]["jump"]> & { readonly host: string };
 
-export interface JumpDeps {
+export interface SshJumpDeps {
   readonly exec: Exec;
   /** Where paths of the file are relative to. */
   readonly folder: string;
@@ -34,13 +35,13 @@ const LOGIN_MS = 30_000;
 
 export class SshJump {
   readonly #host: JumpHost;
-  readonly #deps: JumpDeps;
+  readonly #deps: SshJumpDeps;
   readonly #program: string;
   readonly #env: Readonly<Record<string, string>>;
   /** Only ours: whoever reaches it is logged in. */
   readonly #control: string;
 
-  constructor(host: JumpHost, deps: JumpDeps) {
+  constructor(host: JumpHost, deps: SshJumpDeps) {
     this.#host = host;
     this.#deps = deps;
     this.#program = deps.program ?? "ssh";
@@ -68,7 +69,12 @@ export class SshJump {
     }
   }
 
-  readonly dial: Dial = ({ host, port }) => {
+  /** The host reaches them all. */
+  dialOf(): Dial {
+    return this.#dial;
+  }
+
+  readonly #dial: Dial = ({ host, port }) => {
     const target = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
     const args = ["-W", target, ...this.#options(), "--", this.#host.host];
     return spawnConnection(this.#program, args, { env: this.#env });

@@ -5,6 +5,7 @@ import type { FindingId } from "../findings/catalogue.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
 import { canonicalAddress, contains, isNetwork, networkOf, overlap, unusableAs } from "./networks.ts";
 import type { Problem } from "./problem.ts";
+import { valueRules } from "./value-rules.ts";
 
 type Rule = (cluster: ClusterFile) => readonly Problem[];
 
@@ -113,6 +114,8 @@ const addressesOnce: Rule = ({ network, endpoint, nodes }) => {
   };
   claim(endpoint.vip, "the VIP's", "endpoint", "vip");
   claim(endpoint.front?.vip, "the front's", "endpoint", "front", "vip");
+  if (endpoint.loadBalancer?.backendsManaged === "vm")
+    claim(endpoint.loadBalancer.address, "the load balancer's", "endpoint", "loadBalancer", "address");
   for (const [name, { ip }] of Object.entries(nodes)) claim(ip, `${name}'s`, "nodes", name, "ip");
   return problems;
 };
@@ -171,6 +174,22 @@ const hosts: Rule = ({ providers, nodes, placement, controlPlane }) => {
       : []),
   ];
 };
+
+const jumps: Rule = ({ providers }) =>
+  providers.flatMap(({ type, jump }, at) => {
+    const wrong = (message: string, key: string, id: FindingId = "value-wrong"): readonly Problem[] => [
+      problem(id, message, "providers", at, "jump", key),
+    ];
+    if (jump === undefined) return [];
+    if (jump.kind === "ssh") return jump.host === undefined ? wrong("is missing", "host", "key-missing") : [];
+    if (jump.host !== undefined) return wrong("belongs to kind: ssh; platform needs no host", "host");
+    return type === "gpve"
+      ? []
+      : wrong(
+          `is platform, which only a provider of type gpve has; this one is ${type}: name a host for SSH`,
+          "kind",
+        );
+  });
 
 const networks: Rule = ({ network }) => {
   const all = [
@@ -318,6 +337,7 @@ const rules: readonly Rule[] = [
   idsOnce,
   hostnamesOnce,
   hosts,
+  jumps,
   networks,
   vmidRanges,
   names,
@@ -325,4 +345,5 @@ const rules: readonly Rule[] = [
   providerAccess,
   oneVip,
   snapshots,
+  ...valueRules,
 ];

@@ -8,6 +8,9 @@ import { testCluster } from "../testing/test-cluster.ts";
 import type { Problem } from "./problem.ts";
 
 const network = { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1" };
+const front = (more: object) => ({
+  endpoint: { loadBalancer: { address: "10.0.0.5", backendsManaged: "vm", ...more } },
+});
 const storage = { image: "a", vm: "a", efi: "a", cloudinit: "a" };
 const qm = (name: string, nodes: readonly string[]) => ({ name, type: "qm", nodes, storage });
 
@@ -22,6 +25,17 @@ test.each<[string, Readonly<Record<string, unknown>>]>([
   ["endpoint-ambiguous", { endpoint: {} }],
   ["network-invalid", { network: { ...network, podCIDRs: ["10.0.0.0/40"] } }],
   ["networks-overlap", { network: { ...network, podCIDRs: ["10.0.0.0/16"] } }],
+  ["network-families", { network: { ...network, podCIDRs: ["10.244.0.0/16", "10.245.0.0/16"] } }],
+  [
+    "network-families",
+    { network: { nodeCIDR: "fd00::/64", gateway: "fd00::1" }, endpoint: { vip: "fd00::9" } },
+  ],
+  ["name-too-long", { metadata: { name: "a".repeat(40) }, pools: [{ name: "b".repeat(30) }] }],
+  ["address-outside-network", front({ address: "10.1.0.5" })],
+  ["address-outside-network", front({ address: "lb.example.org" })],
+  ["address-twice", front({ address: "10.0.0.1" })],
+  ["vmid-twice", front({ vm: { vmid: 2005 } })],
+  ["host-unknown", front({ vm: { host: "pve9" } })],
   ["vmid-ranges", { vmids: { worker: "2500-3500" } }],
   ["names-clash", { pools: [{ name: "cp" }] }],
   ["names-clash", { nodes: { "prod-cp-1": { hostname: "a" }, "prod-cp-2": { hostname: "a" } } }],

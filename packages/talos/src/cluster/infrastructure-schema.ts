@@ -2,25 +2,32 @@
 import { Type } from "typebox";
 import {
   address,
+  certifiedName,
   cidr,
   count,
   defaultSection,
+  domain,
   fingerprint,
   flag,
+  host,
   idRange,
   list,
   oneOf,
   orNull,
   plainText,
+  platformUrl,
+  schematicWord,
   secretRef,
   section,
   tags,
+  timeServer,
+  webUrl,
 } from "./schema-parts.ts";
 
 export const image = defaultSection(
   {
-    factory: Type.String({ format: "uri", default: "https://factory.talos.dev" }),
-    mirrors: list(Type.String({ format: "uri" })),
+    factory: Type.String({ ...webUrl(), default: "https://factory.talos.dev" }),
+    mirrors: list(webUrl()),
     offlineDir: orNull(plainText()),
     boot: Type.Enum(["disk", "iso"], {
       default: "disk",
@@ -37,8 +44,8 @@ export const image = defaultSection(
     platform: oneOf(["nocloud", "metal"], "nocloud"),
     arch: oneOf(["amd64", "arm64"], "amd64"),
     secureboot: flag(false),
-    extensions: list(plainText(), ["siderolabs/qemu-guest-agent"]),
-    kernelArgs: list(plainText()),
+    extensions: list(schematicWord(), ["siderolabs/qemu-guest-agent"]),
+    kernelArgs: list(schematicWord()),
     sha256: orNull(Type.String({ pattern: "^[0-9a-f]{64}$" })),
   },
   "the Talos image, from an Image Factory",
@@ -48,7 +55,7 @@ export const provider = section(
   {
     name: plainText(),
     type: Type.Enum(["pve-api", "qm", "gpve"]),
-    endpoint: Type.Optional(Type.String({ format: "uri" })),
+    endpoint: Type.Optional(platformUrl()),
     tokenRef: Type.Optional(secretRef("where the token is read")),
     tls: defaultSection(
       { fingerprint: orNull(fingerprint()), caFile: orNull(plainText()), insecure: flag(false) },
@@ -58,13 +65,18 @@ export const provider = section(
     jump: Type.Optional(
       section(
         {
-          host: Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9.:-]*$" }),
+          kind: Type.Enum(["ssh", "platform"], {
+            default: "ssh",
+            description:
+              "ssh: through `host`, by SSH; platform: through the API of a provider of type gpve, by lines to ports of its guests",
+          }),
+          host: Type.Optional(Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9.:-]*$" })),
           user: Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_.-]*$", default: "root" }),
           port: count(1, 65_535, 22),
           identityFile: orNull(plainText()),
           knownHosts: orNull(plainText()),
         },
-        "a host that reaches the machines by SSH, when they are not routed from here",
+        "what reaches the machines, when they are not routed from here",
       ),
     ),
     nodes: Type.Array(plainText(), { minItems: 1 }),
@@ -91,8 +103,8 @@ export const network = section(
     nodeCIDR6: orNull(cidr()),
     gateway: address(),
     dns: list(address()),
-    ntp: list(plainText()),
-    search: list(plainText()),
+    ntp: list(timeServer()),
+    search: list(domain()),
     bridge: Type.String({ minLength: 1, default: "vmbr0" }),
     vlan: orNull(Type.Integer({ minimum: 1, maximum: 4094 })),
     mtu: Type.Union([Type.Literal("auto"), Type.Integer({ minimum: 1280, maximum: 65_520 })], {
@@ -114,7 +126,7 @@ export const network = section(
     ),
     podCIDRs: Type.Array(cidr(), { minItems: 1, maxItems: 2, default: ["10.244.0.0/16"] }),
     serviceCIDRs: Type.Array(cidr(), { minItems: 1, maxItems: 2, default: ["10.96.0.0/12"] }),
-    dnsDomain: Type.String({ minLength: 1, default: "cluster.local" }),
+    dnsDomain: Type.String({ ...domain(), default: "cluster.local" }),
   },
   "the network of machines, pods and services",
 );
@@ -124,11 +136,27 @@ export const endpoint = section(
     vip: Type.Optional(address()),
     loadBalancer: Type.Optional(
       section(
-        { address: plainText(), backendsManaged: oneOf(["haproxy", "none"], "none") },
+        {
+          address: host(),
+          backendsManaged: Type.Enum(["none", "haproxy", "vm"], {
+            default: "none",
+            description:
+              "haproxy: render writes its configuration; vm: a small machine of ours, from the image that `gpvectl image build lb` makes",
+          }),
+          vm: defaultSection(
+            {
+              host: Type.Optional(plainText()),
+              vmid: Type.Optional(Type.Integer({ minimum: 100, maximum: 999_999_999 })),
+              cores: count(1, 64, 1),
+              memoryMiB: count(256, 65_536, 384, "MiB"),
+            },
+            "that machine; by itself on the first node, with the last VMID of vmids.template",
+          ),
+        },
         "a load balancer before the API",
       ),
     ),
-    dns: Type.Optional(plainText()),
+    dns: Type.Optional(host()),
     front: Type.Optional(
       section(
         { vip: address(), holds: flag(false) },
@@ -136,7 +164,7 @@ export const endpoint = section(
       ),
     ),
     port: count(1, 65_535, 6443),
-    extraSANs: list(plainText()),
+    extraSANs: list(certifiedName()),
   },
   "where the Kubernetes API is reached",
 );

@@ -47,12 +47,13 @@ function ofNetwork(
       .filter((address): address is string => address !== undefined)
       .map(canonicalAddress),
   );
+  // What was taken stays so: nobody begins to look before where the last one of his role found something.
+  const next = { controlplane: network.ipam.controlPlaneOffset, worker: network.ipam.workerOffset };
   return new Map(
     members.map(({ name, role }): [string, string] => {
       const known = fixed.get(name);
       if (known !== undefined) return [name, known];
-      const { controlPlaneOffset, workerOffset } = network.ipam;
-      for (let offset = role === "controlplane" ? controlPlaneOffset : workerOffset; ; offset += 1) {
+      for (let offset = next[role]; ; offset += 1) {
         const address = addressAt(cidr, offset);
         if (address === undefined) {
           throw new AppError(
@@ -63,6 +64,7 @@ function ofNetwork(
         }
         if (taken.has(canonicalAddress(address))) continue;
         taken.add(canonicalAddress(address));
+        next[role] = offset + 1;
         return [name, address];
       }
     }),

@@ -14,15 +14,17 @@ export function takeIds(
     if (id !== undefined) fixed.set(name, id);
   }
   const taken = new Set(fixed.values());
+  const next = { controlplane: 0, worker: 0 };
   return new Map(
     members.map(({ name, role }) => {
       const known = fixed.get(name);
       if (known !== undefined) return [name, known];
       const key = role === "controlplane" ? "controlPlane" : "worker";
       const [from = 0, to = 0] = cluster.vmids[key].split("-").map(Number);
-      for (let id = from; id <= to; id += 1) {
+      for (let id = Math.max(from, next[role]); id <= to; id += 1) {
         if (taken.has(id)) continue;
         taken.add(id);
+        next[role] = id + 1;
         return [name, id];
       }
       throw new AppError(

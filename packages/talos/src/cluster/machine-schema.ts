@@ -6,12 +6,14 @@ import {
   defaultSection,
   duration,
   flag,
+  hostname,
   label,
   list,
   oneOf,
   orNull,
   patches,
   plainText,
+  schematicWord,
   section,
   stringMap,
   tags,
@@ -58,7 +60,7 @@ export const pool = section(
     taints: stringMap(),
     tags: tags(),
     arch: orNull(Type.Enum(["amd64", "arm64"])),
-    extensions: list(plainText()),
+    extensions: list(schematicWord()),
     patches: patches(),
     upgrade: defaultSection(
       {
@@ -89,7 +91,7 @@ function overridesOf(properties: TProperties) {
 export const node = section(
   {
     host: Type.Optional(plainText()),
-    hostname: Type.Optional(label()),
+    hostname: Type.Optional(hostname()),
     ip: Type.Optional(address()),
     vmid: Type.Optional(Type.Integer({ minimum: 100, maximum: 999_999_999 })),
     mac: orNull(Type.String({ pattern: "^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$" })),

@@ -144,3 +144,19 @@ test("addresses are counted in both families and end with the network", () => {
   expect(addressAt("fd00::/120", 256)).toBeUndefined();
   expect(canonicalAddress("FD00:0:0::0:1")).toBe("fd00::1");
 });
+
+test("a pool of thousands is placed without looking at each machine for every other", () => {
+  const cluster = testCluster({
+    network: { nodeCIDR: "172.16.0.0/16", gateway: "172.16.0.1", ipam: { reserve: ["172.16.0.30"] } },
+    endpoint: { vip: "172.16.0.9" },
+    vmids: { worker: "100000-109999" },
+    pools: [{ name: "worker", count: 5000 }],
+  });
+  const before = process.cpuUsage();
+  const machines = machinesOf(cluster);
+  const { user } = process.cpuUsage(before);
+  expect(machines.at(-1)).toMatchObject({ vmid: 104_999, addresses: ["172.16.19.156"] });
+  expect(new Set(machines.flatMap(({ addresses }) => addresses)).size).toBe(5003);
+  // It took half a minute when every machine began to look at the beginning.
+  expect(user).toBeLessThan(5_000_000);
+});

@@ -14,6 +14,7 @@ import {
   secretRef,
   section,
   stringMap,
+  webUrl,
 } from "./schema-parts.ts";
 
 export const talos = defaultSection(
@@ -25,7 +26,7 @@ export const talos = defaultSection(
     kubespan: flag(false),
     diskEncryption: oneOf(["none", "tpm", "static"], "none"),
     registries: defaultSection(
-      { mirrors: Type.Record(Type.String(), Type.Array(plainText(), { minItems: 1 }), { default: {} }) },
+      { mirrors: Type.Record(Type.String(), Type.Array(webUrl(), { minItems: 1 }), { default: {} }) },
       "where images are pulled",
     ),
     patches: patches(),
@@ -136,13 +137,16 @@ function gitSource() {
   );
 }
 
+const TARGETS =
+  "dir: here; s3: a bucket; for a Proxmox Backup Server back the folder .deployer up there by its own client";
+
 export const backup = defaultSection(
   {
     etcd: defaultSection(
       {
-        schedule: Type.String({ minLength: 9, default: "0 */6 * * *" }),
+        schedule: Type.String({ minLength: 1, default: "0 */6 * * *" }),
         keep: count(1, 10_000, 28),
-        to: Type.Array(Type.Enum(["dir", "s3"]), {
+        to: Type.Array(Type.Enum(["dir", "s3"], { description: TARGETS }), {
           minItems: 1,
           default: ["dir"],
           description: "the newest always lies here as well",

@@ -33,6 +33,27 @@ const text = (pattern: string, description: string) => Type.String({ pattern, de
 /** DNS label: names of clusters, pools and machines end up as host names. */
 export const label = () =>
   text("^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", "lower-case letters, digits and dashes");
+const HOST = "[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*";
+/** Of machines alone: Kubernetes takes longer ones than names that others are made of. */
+export const hostname = () =>
+  text("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "a name of lower-case letters, digits and dashes");
+export const domain = () => text(`^${HOST}$`, "a domain like example.org");
+/** A name of DNS or an address; addresses of IPv6 have no brackets. */
+export const host = () =>
+  text(`^(${HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]+)$`, "a name or an address, without a scheme and a port");
+export const certifiedName = () =>
+  text(`^((\\*\\.)?${HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]+)$`, "a name like *.example.org, or an address");
+export const timeServer = () =>
+  text(`^(/dev/ptp\\d+|${HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]+)$`, "a name, an address or /dev/ptp0");
+/** What an Image Factory's schematic is named by must be written in one way only. */
+export const schematicWord = () =>
+  text(
+    "^-?[A-Za-z][A-Za-z0-9_./=,@%+-]*(:[A-Za-z0-9_./=,@%+-]+)*$",
+    "a word of letters, digits and _ . / = , @ % + - :",
+  );
+export const platformUrl = () =>
+  text("^https://[^\\s/?#@]+/?$", "a URL like https://pve1:8006, without a path");
+export const webUrl = () => text("^https?://[^\\s]+$", "a URL like https://images.example.org");
 export const version = () => text("^v?\\d+\\.\\d+\\.\\d+(-[0-9A-Za-z.-]+)?$", "a version like v1.13.9");
 export const address = () => Type.Union([Type.String({ format: "ipv4" }), Type.String({ format: "ipv6" })]);
 export const cidr = () => text("^[0-9A-Fa-f.:]+/\\d{1,3}$", "a network like 10.0.0.0/24");
@@ -55,7 +76,7 @@ export const plainText = () => Type.String({ minLength: 1 });
 export const secretRef = (description: string) =>
   Type.Object(
     {
-      env: Type.Optional(plainText()),
+      env: Type.Optional(text("^[A-Za-z_][A-Za-z0-9_]*$", "the name of an environment variable")),
       file: Type.Optional(plainText()),
       sops: Type.Optional(plainText()),
       age: Type.Optional(plainText()),

@@ -62,7 +62,7 @@ function toProblem(error: ErrorObject): Problem {
       return {
         id: wrong,
         path,
-        message: `must be one of ${(params["allowedValues"] as string[]).join(", ")}; not ${shown(error.data)}`,
+        message: `must be one of ${(params["allowedValues"] as string[]).join(", ")}; not ${shown(error.data)}${schema?.description === undefined ? "" : ` (${schema.description})`}`,
       };
     case "const":
       return {

@@ -23,11 +23,19 @@ export interface DriverDeps {
 }
 
 export async function openDriver(provider: Cluster["providers"][number], deps: DriverDeps): Promise<Driver> {
-  const { name, type, endpoint, tokenRef, tls } = provider;
+  const { name, type } = provider;
   if (type === "qm") {
     const { GPVE_DATA: dataDir, PATH: path } = deps.keys.env;
     return new PveDriver(name, new PveshCalls(alsoIn(path), dataDir));
   }
+  return new PveDriver(name, new RestCalls(await openClient(provider, deps)));
+}
+
+/** The API of a provider that is reached by it. */
+export async function openClient(
+  { name, endpoint, tokenRef, tls }: Cluster["providers"][number],
+  deps: DriverDeps,
+): Promise<GpveClient> {
   if (tls.insecure) {
     throw new AppError(
       "feature.unsupported",
@@ -43,8 +51,7 @@ export async function openDriver(provider: Cluster["providers"][number], deps: D
     ...(tls.fingerprint === null ? {} : { fingerprint: tls.fingerprint }),
     ...(tls.caFile === null ? {} : { ca: caText(tls.caFile, deps.folder) }),
   });
-  const client = new GpveClient({ transport, credentials: { kind: "token", token }, clock: deps.clock });
-  return new PveDriver(name, new RestCalls(client));
+  return new GpveClient({ transport, credentials: { kind: "token", token }, clock: deps.clock });
 }
 
 /** Commands of gpve may lie where the caller says; the system's own come first. */

@@ -25,7 +25,16 @@ test("text that would read as something else is quoted", () => {
   expect(edit("pools.worker.labels={tier: web}", 'metadata.name="123"')).toContain('name: "123"');
 });
 
+test("keys that have dots stand in quotes", () => {
+  const labelled = edit('pools.worker.labels."example.org/tier"=web', 'pools.worker.labels."a=b"-');
+  expect(labelled).toContain("example.org/tier: web");
+});
+
 test.each([
+  ["versions.talos.minor=13", "versions.talos.minor leads through something that has no keys"],
+  ["versions.talos.minor-", "versions.talos.minor leads through something that has no keys"],
+  ["network..dns=1", '"network..dns" is no key'],
+  ['network."dns=1', "write KEY=VALUE"],
   ["controlPlane.count=2", "controlPlane.count is 2: an even number"],
   ["pools.other.count=2", 'pools has no "other": there is worker'],
   ["pools.worker.cont=2", "did you mean count?"],

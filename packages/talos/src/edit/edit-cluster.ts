@@ -5,7 +5,7 @@ import { parseCluster } from "../cluster/parse-cluster.ts";
 import type { Environment } from "../cluster/environment.ts";
 
 export interface Edit {
-  /** "controlPlane.count", "pools.worker.count" or "pools.0.count" */
+  /** "controlPlane.count", "pools.worker.count", "pools.0.count"; a key with dots in quotes: 'pools.worker.labels."example.org/tier"' */
   readonly key: string;
   /** YAML; undefined takes the key out. */
   readonly value: string | undefined;
@@ -13,9 +13,9 @@ export interface Edit {
 
 /** "KEY=VALUE", or "KEY-" to take it out. */
 export function parseEdit(text: string): Edit {
-  const [, key, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+  const [, key, value] = /^((?:"[^"]*"|[^="])+)=(.*)$/s.exec(text) ?? [];
   if (key !== undefined) return { key, value };
-  const [, removed] = /^([^=]+)-$/.exec(text) ?? [];
+  const [, removed] = /^((?:"[^"]*"|[^="])+)-$/.exec(text) ?? [];
   if (removed !== undefined) return { key: removed, value: undefined };
   throw new AppError("request.invalid", `"${text}" is no change; write KEY=VALUE, or KEY- to take it out`);
 }
@@ -32,7 +32,7 @@ function applyEdit(text: string, { key, value }: Edit, file: string, env: Enviro
   if (document.errors.length > 0) parseCluster(text, file, env);
   const path = pathOf(document, key);
   if (value === undefined) {
-    document.deleteIn(path);
+    changing(key, () => document.deleteIn(path));
     return document.toString({ lineWidth: 0 });
   }
   const parsed = parseValue(key, value);
@@ -43,8 +43,16 @@ function applyEdit(text: string, { key, value }: Edit, file: string, env: Enviro
     const [from, to] = node.range;
     return `${text.slice(0, from)}${stringify(parsed, { lineWidth: 0 }).trimEnd()}${text.slice(to)}`;
   }
-  document.setIn(path, document.createNode(parsed));
+  changing(key, () => document.setIn(path, document.createNode(parsed)));
   return document.toString({ lineWidth: 0 });
+}
+
+function changing(key: string, change: () => unknown): void {
+  try {
+    change();
+  } catch (cause) {
+    throw new AppError("request.invalid", `${key} leads through something that has no keys`, { cause });
+  }
 }
 
 function parseValue(key: string, text: string): unknown {
@@ -58,15 +66,28 @@ function parseValue(key: string, text: string): unknown {
 /** Items of lists are found by their name. */
 function pathOf(document: Document, key: string): readonly (string | number)[] {
   const path: (string | number)[] = [];
-  for (const part of key.split(".")) {
+  for (const { part, isQuoted } of partsOf(key)) {
     const at = document.getIn(path, true);
-    if (isSeq(at) && !/^\d+$/.test(part)) {
+    if (isQuoted) path.push(part);
+    else if (isSeq(at) && !/^\d+$/.test(part)) {
       const named = at.items.findIndex((item) => isMap(item) && item.get("name") === part);
       if (named < 0) throw unknownName(path.join("."), part, namesIn(at.items));
       path.push(named);
     } else path.push(/^\d+$/.test(part) ? Number(part) : part);
   }
   return path;
+}
+
+function partsOf(key: string): readonly { readonly part: string; readonly isQuoted: boolean }[] {
+  const parts = [...key.matchAll(/(?:^|\.)(?:"([^"]*)"|([^."]+))(?=\.|$)/gy)].map(
+    ([, quoted, plain = ""]) => ({
+      part: quoted ?? plain,
+      isQuoted: quoted !== undefined,
+    }),
+  );
+  const length = parts.reduce((sum, { part, isQuoted }) => sum + part.length + (isQuoted ? 3 : 1), -1);
+  if (length === key.length) return parts;
+  throw new AppError("request.invalid", `"${key}" is no key; its parts are joined by single dots`);
 }
 
 function namesIn(items: readonly unknown[]): readonly string[] {

@@ -12,7 +12,7 @@ import type { Driver, ImageSource, LocalImage } from "../driver/driver.ts";
 import { drainNode, type DrainPolicy } from "../kubernetes/drain-node.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
 import type { GuestClone, GuestStep, InsideStep, KubernetesStep, Step } from "../plan/plan-steps.ts";
-import { refuseOthers, refuseOtherTemplates } from "./refuse-others.ts";
+import { refuseOtherBalancers, refuseOthers, refuseOtherTemplates } from "./refuse-others.ts";
 import { withVersions } from "./config-parts.ts";
 import { healthyControlPlane } from "./decide/decide-disruption.ts";
 import { type Desired, wantedKubernetes } from "./desired.ts";
@@ -62,6 +62,11 @@ export class Actor {
       case "template.create":
       case "template.seal":
       case "template.delete":
+      case "balancer.create":
+      case "balancer.change":
+      case "balancer.start":
+      case "balancer.stop":
+      case "balancer.delete":
       case "image.ensure":
       case "guest.clone":
       case "guest.create":
@@ -118,6 +123,7 @@ export class Actor {
           : driver.downloadImage(step.host, step.storage, source);
       }
       case "template.create":
+      case "balancer.create":
       case "guest.create":
         return driver.createGuest(step.place, step.config);
       case "template.seal":
@@ -129,13 +135,21 @@ export class Actor {
         return this.#clone(driver, step);
       case "guest.resize":
         return driver.resizeDisk(step.place, step.disk, step.gib);
+      case "balancer.change":
       case "guest.change":
         return driver.changeGuest(
           step.place,
           Object.fromEntries(step.changes.map(({ key, to }) => [key, to])),
         );
+      case "balancer.start":
       case "guest.start":
         return driver.start(step.place);
+      case "balancer.stop":
+        await refuseOtherBalancers(driver, desired, step.subject, step.place);
+        return driver.stop(step.place);
+      case "balancer.delete":
+        await refuseOtherBalancers(driver, desired, step.subject, step.place);
+        return driver.deleteGuest(step.place);
       case "guest.stop":
         await refuseOthers(driver, desired, step.subject, step.place);
         return driver.stop(step.place);

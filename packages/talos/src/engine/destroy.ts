@@ -2,6 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Step } from "../plan/plan-steps.ts";
+import { endOfBalancer } from "./decide/decide-balancer.ts";
 import { removal } from "./decide/decide-templates.ts";
 import type { World } from "./world.ts";
 
@@ -37,5 +38,6 @@ export function destroySteps(world: World): readonly Step[] {
   const own = new Set(ordered.flatMap(({ guest }) => guest?.place.vmid ?? []));
   // Somebody else's clone may read from it.
   const templates = world.templates.filter(({ clones }) => clones.every((vmid) => own.has(vmid)));
-  return [...machines, ...templates.map(removal)];
+  const balancer = world.balancer === undefined ? [] : endOfBalancer(world.balancer);
+  return [...balancer, ...machines, ...templates.map(removal)];
 }

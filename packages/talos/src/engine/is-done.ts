@@ -22,6 +22,14 @@ export function isDone(desired: Desired, world: World, step: Step): boolean {
       return world.templates.some(({ name, isSealed }) => name === step.subject && isSealed);
     case "template.delete":
       return !world.templates.some(({ place }) => place.vmid === step.place.vmid);
+    case "balancer.create":
+      return world.balancer !== undefined;
+    case "balancer.start":
+      return world.balancer?.isRunning === true;
+    case "balancer.stop":
+      return world.balancer?.isRunning !== true;
+    case "balancer.delete":
+      return world.balancer === undefined;
     case "guest.clone":
     case "guest.create":
       return seen?.guest !== undefined;
@@ -31,6 +39,7 @@ export function isDone(desired: Desired, world: World, step: Step): boolean {
       return seen?.guest?.isRunning !== true;
     case "guest.delete":
       return seen?.guest === undefined;
+    case "balancer.change":
     case "guest.resize":
     case "guest.change":
     case "record.replaced":

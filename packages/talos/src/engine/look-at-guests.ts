@@ -1,4 +1,5 @@
 // Machines as the platforms show them: the file's, and those that are ours by tag and identity and no longer in it.
+import { BALANCER_TAG, balancerUuid } from "../cluster/balancer.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import { TEMPLATE_TAG } from "../cluster/templates.ts";
@@ -40,6 +41,9 @@ export function guestsWorld(
       ),
     ),
     templates: observed.flatMap(({ templates }) => templates),
+    balancer: observed
+      .flatMap(({ name, guests }) => guests.flatMap((known) => balancerIn(cluster, name, known)))
+      .at(0),
     vmids: new Map(
       observed.map(({ name, observation }) => [name, new Set(observation.guests.map(({ vmid }) => vmid))]),
     ),
@@ -49,6 +53,16 @@ export function guestsWorld(
     kubernetes: undefined,
     snapshotAt: undefined,
   };
+}
+
+function balancerIn(cluster: Cluster, provider: string, { guest, config }: KnownGuest): readonly SeenGuest[] {
+  const isOurBalancer =
+    !guest.isTemplate &&
+    guest.tags.includes(clusterTag(cluster)) &&
+    guest.tags.includes(BALANCER_TAG) &&
+    uuidOf(config) === balancerUuid(cluster.metadata.name);
+  const place = { host: guest.host, vmid: guest.vmid };
+  return isOurBalancer ? [{ provider, place, isRunning: guest.isRunning, config }] : [];
 }
 
 /** Ours by tag and by the identity of its own name. */

@@ -2,6 +2,7 @@
 import { imageVolume } from "../image/image-file.ts";
 import { SYSTEM_DISK } from "../plan/guest-config.ts";
 import type {
+  BalancerStep,
   GuestClone,
   GuestStep,
   InsideStep,
@@ -30,6 +31,12 @@ export function predict(desired: Desired, world: World, step: Step): World {
     case "template.seal":
     case "template.delete":
       return afterTemplateStep(world, step);
+    case "balancer.create":
+    case "balancer.change":
+    case "balancer.start":
+    case "balancer.stop":
+    case "balancer.delete":
+      return { ...world, balancer: afterBalancerStep(world.balancer, step) };
     case "image.ensure":
     case "guest.clone":
     case "guest.create":
@@ -105,6 +112,15 @@ function afterTemplateStep(world: World, step: TemplateStep): World {
   }
 }
 
+function afterBalancerStep(seen: SeenGuest | undefined, step: BalancerStep): SeenGuest | undefined {
+  const { provider, place } = step;
+  if (step.kind === "balancer.create") return { provider, place, isRunning: false, config: step.config };
+  if (seen === undefined || step.kind === "balancer.delete") return undefined;
+  if (step.kind !== "balancer.change") return { ...seen, isRunning: step.kind === "balancer.start" };
+  const changed = Object.fromEntries(step.changes.map(({ key, to }) => [key, to]));
+  return { ...seen, config: { ...seen.config, ...changed } };
+}
+
 /** As the template is, until it is changed. */
 function afterClone(world: World, { provider, place, subject, from, isFull }: GuestClone): World {
   const template = world.templates.find(
@@ -121,7 +137,7 @@ function afterClone(world: World, { provider, place, subject, from, isFull }: Gu
   }));
 }
 
-function afterGuestStep(world: World, step: Exclude<GuestStep, TemplateStep>): World {
+function afterGuestStep(world: World, step: Exclude<GuestStep, TemplateStep | BalancerStep>): World {
   if (step.kind === "image.ensure") {
     const place = imagePlace(world, step.provider, step.host);
     const known = world.images.get(place) ?? [];

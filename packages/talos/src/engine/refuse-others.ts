@@ -1,5 +1,6 @@
 // What is about to be stopped or deleted is looked at once more: it must be ours.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { BALANCER_TAG, balancerUuid } from "../cluster/balancer.ts";
 import { TEMPLATE_TAG, templateUuid } from "../cluster/templates.ts";
 import type { Driver, GuestConfig, GuestPlace } from "../driver/driver.ts";
 import { clonesOf } from "../driver/linked-clones.ts";
@@ -29,11 +30,8 @@ export async function refuseOtherTemplates(
   name: string,
   place: GuestPlace,
 ): Promise<void> {
-  const config = await driver.guestConfig(place);
-  const tags = tagsOf(config);
-  const isItself = uuidOf(config) === templateUuid(cluster.metadata.name, name);
-  if (!isItself || !tags.includes(TEMPLATE_TAG) || !tags.includes(clusterTag(cluster)))
-    throw notOurs(name, place);
+  const uuid = templateUuid(cluster.metadata.name, name);
+  const config = await requireOurs(driver, name, place, uuid, [TEMPLATE_TAG, clusterTag(cluster)]);
   const clones = await clonesOf(driver, place, config);
   if (clones.length === 0) return;
   throw new AppError(
@@ -43,6 +41,29 @@ export async function refuseOtherTemplates(
       data: { finding: "template-in-use", next: "It was left as it is." },
     },
   );
+}
+
+export async function refuseOtherBalancers(
+  driver: Driver,
+  { cluster }: Desired,
+  name: string,
+  place: GuestPlace,
+): Promise<void> {
+  const uuid = balancerUuid(cluster.metadata.name);
+  await requireOurs(driver, name, place, uuid, [BALANCER_TAG, clusterTag(cluster)]);
+}
+
+async function requireOurs(
+  driver: Driver,
+  name: string,
+  place: GuestPlace,
+  uuid: string,
+  wanted: readonly string[],
+): Promise<GuestConfig> {
+  const config = await driver.guestConfig(place);
+  const tags = tagsOf(config);
+  if (uuidOf(config) === uuid && wanted.every((tag) => tags.includes(tag))) return config;
+  throw notOurs(name, place);
 }
 
 const tagsOf = (config: GuestConfig): readonly string[] => (config["tags"] ?? "").split(/[;, ]+/);

@@ -177,7 +177,7 @@ async function untilDone(
   heard: HeardMachine,
 ): Promise<void> {
   // The platform answers when it has done it; the next look shows it.
-  if (/^(?:guest|template|image|record)\./.test(step.kind)) return;
+  if (/^(?:guest|template|balancer|image|record)\./.test(step.kind)) return;
   const { clock, signal } = deps;
   const until = begun + timeoutOf(step.kind);
   let told = begun;

@@ -127,4 +127,6 @@ test("render writes the load balancer's configuration, by name on every address"
   const text = files.find(({ path }) => path === "haproxy.cfg")?.text;
   expect(text).toContain("bind :::443 v4v6");
   expect(text).toContain("server prod-cp-3 10.0.0.12:6443");
+  // API servers up to Talos v1.13 answer strangers with 401: they run.
+  expect(text).toContain("http-check expect rstatus ^(200|401|403)$");
 });

@@ -132,6 +132,8 @@ export interface World {
   /** Providers whose nodes share images. */
   readonly sharingImages: ReadonlySet<string>;
   readonly templates: readonly SeenTemplate[];
+  /** The load balancer's machine, ours by tag and identity. */
+  readonly balancer?: SeenGuest | undefined;
   /** By provider: VMIDs that somebody has. */
   readonly vmids: ReadonlyMap<string, ReadonlySet<number>>;
   /** Providers whose nodes share machines' disks. */

@@ -36,6 +36,6 @@ export const addonFindings = {
     evidence: "the add-on, and what the platform answered",
     cause:
       "The deployer's token may not make roles, users and tokens, or addons.ccm.proxmox.credentials is given and the Secret is not there.",
-    fix: "Make it with: pveum role add talos-NAME --privs PRIVILEGES; pveum user add talos-CLUSTER@pve; pveum user token add talos-CLUSTER@pve NAME; pveum acl modify /vms --users … --tokens … --roles talos-NAME; put its config.yaml into the Secret that the add-on reads, and set credentials: given.",
+    fix: "Give the token what it lacks for the first apply (pveum role modify Deployer --append 1 --privs NAMES), or switch the add-on off. Or make the account with: pveum role add talos-NAME --privs PRIVILEGES; pveum user add talos-CLUSTER@pve; pveum user token add talos-CLUSTER@pve NAME; pveum acl modify /vms --users … --tokens … --roles talos-NAME; put its config.yaml into the Secret that the add-on reads, and set credentials: given.",
   },
 } as const satisfies Record<string, FindingKind>;

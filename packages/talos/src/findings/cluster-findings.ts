@@ -104,11 +104,11 @@ export const clusterFindings = {
   },
   "jump-refused": {
     area: "machine",
-    title: "The host before the machines does not let us in",
-    evidence: "user, host and port, and what ssh said",
+    title: "What is before the machines does not let us in",
+    evidence: "user, host and port, and what ssh said; or the platform and what it said",
     cause:
-      "providers.*.jump names a host whose key is not in knownHosts or has changed, that does not take the key of identityFile, or that does not answer.",
-    fix: "Try it by hand: ssh -o StrictHostKeyChecking=yes USER@HOST. Put the host's key, compared with its own, into knownHosts.",
+      "providers.*.jump names a host whose key is not in knownHosts or has changed, that does not take the key of identityFile, or that does not answer; or with kind platform, a platform without lines to guests.",
+    fix: "Try it by hand: ssh -o StrictHostKeyChecking=yes USER@HOST. Put the host's key, compared with its own, into knownHosts. With kind platform: gpvectl vm tunnel VM 50000 says the same; an older gpve must be upgraded, Proxmox VE needs a host.",
   },
   "machine-foreign": {
     area: "machine",

@@ -127,6 +127,14 @@ export const fileFindings = {
       "The base is no address, the length does not fit its family, or it is the address of a machine with its length.",
     fix: "Write it as 10.0.0.0/24 or fd00:1::/64.",
   },
+  "network-families": {
+    area: "network",
+    title: "IPv4 and IPv6 do not go together",
+    evidence: "the network, and the family of the machines' addresses",
+    cause:
+      "Pods and services begin with the family that machines have first, or Kubernetes' API server does not start; a second network is of the other family, and machines need an address of it too.",
+    fix: "With machines of IPv6 alone write podCIDRs and serviceCIDRs of IPv6; for both families set nodeCIDR6 and name two of each.",
+  },
   "networks-overlap": {
     area: "network",
     title: "Networks overlap",
@@ -169,6 +177,21 @@ export const fileFindings = {
     evidence: "the name and its line",
     cause: "Two pools or providers have one name, or a pool is called cp as the control planes are.",
     fix: "Rename one of them.",
+  },
+  "name-too-long": {
+    area: "file",
+    title: "A machine's name is too long",
+    evidence: "the pool and the name that its machines would have",
+    cause: "Machines are called CLUSTER-POOL-NUMBER; Kubernetes and DNS take 63 characters.",
+    fix: "Give the pool a shorter name, or its machines a hostname of their own below nodes.",
+  },
+  "label-invalid": {
+    area: "file",
+    title: "Kubernetes takes no such label or taint",
+    evidence: "the pool, the key and its value",
+    cause:
+      "Names and values have letters, digits and - _ . inside; a taint ends with NoSchedule, PreferNoSchedule or NoExecute.",
+    fix: 'Write labels as `tier: web`, taints as `dedicated: "gpu:NoSchedule"` or `dedicated: ":NoSchedule"`.',
   },
   "storage-pool-diskless": {
     area: "file",

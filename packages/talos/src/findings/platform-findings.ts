@@ -140,6 +140,14 @@ export const platformFindings = {
     cause: "A guest without this cluster's tag and identity has it. It is never touched.",
     fix: "Choose other ranges in vmids, or nodes.*.vmid.",
   },
+  "balancer-image-missing": {
+    area: "platform",
+    title: "The image of the load balancer's machine is not there",
+    evidence: "the volume and the node that lacks it",
+    cause:
+      "endpoint.loadBalancer.backendsManaged is vm, and its machine is made from lb.qcow2 in the image storage.",
+    fix: "On gpve: `gpvectl image build lb --storage NAME`. On Proxmox VE: upload the lb.qcow2 that a gpve made, as a disk image to import.",
+  },
   "template-vmid-taken": {
     area: "platform",
     title: "A template's VMID belongs to another guest",

@@ -78,6 +78,42 @@ nodes:
 });
 
 describe("terraform.tfvars", () => {
+  const two = { cluster_name: "home", talos_version: "v1.13.9", gateway: "10.1.1.1", cidr: 24 };
+  const cp = {
+    ip: "10.1.1.11/24",
+    cpu: 2,
+    ram_dedicated: 4096,
+    machine_type: "controlplane",
+    host_node: "pve",
+  };
+
+  test("as JSON, and with names that have dots", () => {
+    const json = JSON.stringify({ ...two, nodes: { "cp.one": cp } });
+    const { machines } = imported(json, "terraform.tfvars.json");
+    expect(machines).toMatchObject([{ hostname: "cp", addresses: ["10.1.1.11"], host: "pve" }]);
+  });
+
+  test("with the line ends of Windows", () => {
+    const text = `cluster_name = "home"
+note = <<-EOT
+  hello
+  EOT
+none = <<EOT
+EOT
+endpoint = "fd00::9"
+nodes = { cp = { ip = "fd00::11", cpu = 2, machine_type = "controlplane" } }
+`;
+    const { cluster, machines } = imported(text.replaceAll("\n", "\r\n"), "w.tfvars");
+    expect(machines[0]?.addresses).toEqual(["fd00::11"]);
+    expect(cluster).toMatchObject({ network: { nodeCIDR: "fd00::/64" }, endpoint: { vip: "fd00::9" } });
+  });
+
+  test("nested without end is refused, as anything else that is no file of values", () => {
+    expect(() => importCluster(`x = ${"[".repeat(200_000)}`, "deep.tfvars")).toThrow(
+      "deep.tfvars is no file of Terraform values",
+    );
+  });
+
   test("machines as a map of maps, with their nodes, addresses and VMIDs", () => {
     const { cluster, machines, file } = imported(
       `# ours
@@ -146,6 +182,7 @@ EOT
 `;
     expect(parseTfvars(text, "f")).toEqual({ a: 'x"y', b: [1, -2.5, true, null], "c d": { e: "line\n" } });
     expect(() => parseTfvars("a = 1\nb = $x", "f")).toThrow("f:2: this is no value of Terraform");
+    expect(parseTfvars('a = "\\u00e9 $${x} \\\\n"', "f")).toEqual({ a: "é ${x} \\n" });
     for (const broken of ["a", "a = ", "a = [1", "a = var.b", "= 1"]) {
       expect(() => parseTfvars(broken, "f"), broken).toThrow(/^f/);
     }
@@ -221,6 +258,33 @@ test("a state with machines of the bpg provider: what really was made", () => {
   expect(file).not.toContain("HIDDEN");
   expect(file).toContain("# The state holds the cluster's secrets; they were not read.");
   expect(parse(file)).toMatchObject({ kind: "TalosCluster" });
+});
+
+test("a state of machines that ask for their addresses has those that their agents told", () => {
+  const vm = (name: string, addresses: readonly string[][]) => ({
+    attributes: {
+      name,
+      node_name: "pve",
+      initialization: [{ ip_config: [{ ipv4: [{ address: "dhcp" }] }] }],
+      ipv4_addresses: addresses,
+    },
+  });
+  const state = {
+    terraform_version: "1.9.0",
+    resources: [
+      {
+        mode: "managed",
+        type: "proxmox_virtual_environment_vm",
+        instances: [vm("cp-1", [["127.0.0.1"], ["10.7.0.200"]]), vm("w-1.lan", [])],
+      },
+    ],
+  };
+  const { cluster, machines } = imported(JSON.stringify(state), "terraform.tfstate");
+  expect(cluster.network).toMatchObject({ nodeCIDR: "10.7.0.0/24", addressing: "dhcp" });
+  expect(machines).toMatchObject([
+    { hostname: "cp-1", addresses: ["10.7.0.200"] },
+    { hostname: "w-1", addresses: ["10.7.0.20"] },
+  ]);
 });
 
 test("what is none of them, or has no control plane, is refused", () => {

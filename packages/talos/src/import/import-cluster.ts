@@ -1,15 +1,18 @@
 // A file of another tool, told by what is in it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ImportedCluster } from "./imported-cluster.ts";
+import type { Environment } from "../cluster/environment.ts";
+import { type ImportedCluster, isTree } from "./imported-cluster.ts";
 import { isTalconfig, parseTalconfig, readTalconfig } from "./read-talconfig.ts";
 import { isTfstate, readTfstate } from "./read-tfstate.ts";
 import { parseTfvars } from "./read-tfvars.ts";
 import { tfvarsCluster } from "./tfvars-cluster.ts";
 
-export function importCluster(text: string, source: string): ImportedCluster {
+export function importCluster(text: string, source: string, env: Environment = {}): ImportedCluster {
   const value = yamlOrJson(text);
   if (isTfstate(value)) return readTfstate(value);
-  if (isTalconfig(value)) return readTalconfig(value);
+  if (isTalconfig(value)) return readTalconfig(parseTalconfig(text, env));
+  // Terraform reads values as JSON too.
+  if (source.endsWith(".tfvars.json") && isTree(value)) return tfvarsCluster(value);
   if (source.endsWith(".tfvars") || /^\s*[\w-]+\s*=/m.test(text)) {
     return tfvarsCluster(parseTfvars(text, source));
   }

@@ -12,6 +12,9 @@ export interface ImportedMachine {
   readonly diskGiB?: number | undefined;
   readonly extraDisks?: readonly { readonly gib: number; readonly storage: string }[] | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly taints?: Readonly<Record<string, string>> | undefined;
+  /** All that it has; those of the cluster are among them. */
+  readonly extensions?: readonly string[] | undefined;
   readonly patches?: readonly string[] | undefined;
 }
 
@@ -25,7 +28,10 @@ export interface ImportedCluster {
   readonly port?: number | undefined;
   readonly extraSANs?: readonly string[] | undefined;
   readonly nodeCIDR?: string | undefined;
+  readonly nodeCIDR6?: string | undefined;
   readonly gateway?: string | undefined;
+  /** Machines ask for their addresses. */
+  readonly asksForAddresses?: boolean | undefined;
   readonly dns?: readonly string[] | undefined;
   readonly bridge?: string | undefined;
   readonly vlan?: number | undefined;
@@ -71,5 +77,20 @@ export const numberOf = (value: unknown): number | undefined => {
   const number = typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
   return typeof number === "number" && Number.isFinite(number) && number > 0 ? number : undefined;
 };
+/** A map of texts; numbers and truth values are written as such. */
+export const textMapOf = (value: unknown): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(isTree(value) ? value : {}).map(([key, text]) => [key, String(text)] as const),
+  );
+/** Lower-case letters, digits and dashes, as names of machines and of files are. */
+export const labelOf = (text: string): string =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]+/g, "-")
+    .replaceAll(/^-+|-+$/g, "");
+/** Talos makes a domain of what follows the first dot, and Kubernetes' name of the node is what is before. */
+export const hostnameOf = (text: string): string => labelOf(text.split(".")[0] ?? "");
+/** What stands before an address in a URL and behind it, where that is of IPv6. */
+export const hostOf = (url: URL | null): string | undefined => url?.hostname.replaceAll(/^\[|\]$/g, "");
 /** The parser leaves out the one that https has by itself. */
 export const portOf = (url: URL): number => (url.port === "" ? 443 : Number(url.port));

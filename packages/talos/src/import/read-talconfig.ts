@@ -1,12 +1,18 @@
 // talhelper's talconfig.yaml.
-import { parse } from "yaml";
+import { isIPv4, isIPv6 } from "node:net";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { parseDocument } from "yaml";
+import { type Environment, fillEnvironment } from "../cluster/environment.ts";
 import {
   type ImportedCluster,
   type ImportedMachine,
+  hostnameOf,
+  hostOf,
   isTree,
   listOf,
   numberOf,
   portOf,
+  textMapOf,
   textOf,
   textsOf,
   type Tree,
@@ -23,19 +29,25 @@ const taken = new Set(
    cniConfig patches`.split(/\s+/),
 );
 const takenOfNodes = new Set(
-  `hostname ipAddress controlPlane installDisk installDiskSelector nameservers networkInterfaces nodeLabels patches
-   schematic disableSearchDomain ignoreHostname`.split(/\s+/),
+  `hostname ipAddress controlPlane installDisk installDiskSelector nameservers networkInterfaces nodeLabels nodeTaints
+   patches schematic disableSearchDomain ignoreHostname`.split(/\s+/),
+);
+const takenOfRoles = new Set(["patches", "schematic"]);
+const takenOfInterfaces = new Set(
+  "interface deviceSelector addresses routes vip mtu dhcp dhcpOptions".split(" "),
 );
 
-export function readTalconfig(file: Tree): ImportedCluster {
+export function readTalconfig(file: unknown): ImportedCluster {
+  return isTalconfig(file) ? read(file) : refuse();
+}
+
+function read(file: Tree): ImportedCluster {
   const patchFiles = new Map<string, string>();
   const nodes = listOf(file["nodes"]).filter(isTree);
   const first = nodes.find((node) => node["controlPlane"] === true) ?? nodes[0] ?? {};
   const interfaces = nodes.flatMap((node) => listOf(node["networkInterfaces"]).filter(isTree));
   const url = URL.parse(textOf(file["endpoint"]) ?? "");
-  const customization = [first, file["controlPlane"]]
-    .map((part) => treeAt(part, "schematic", "customization"))
-    .find((part) => part !== undefined);
+  const customization = customizationOf(first, file);
   const patchesOf = (part: unknown, name: string): readonly string[] =>
     listOf(treeAt(part, "patches")).flatMap((patch, at) => {
       const text = typeof patch === "string" ? patch : "";
@@ -45,13 +57,16 @@ export function readTalconfig(file: Tree): ImportedCluster {
       return [path];
     });
   const cni = textOf(treeAt(file, "cniConfig", "name"));
-  const addresses = interfaces.flatMap((each) => textsOf(each["addresses"]));
+  const hasIPv4 = nodes.some((node) => addressesOf(node).some(isIPv4));
+  const networks = interfaces
+    .flatMap((each) => textsOf(each["addresses"]))
+    .filter((address) => /^[^/]+\/\d+$/.test(address));
   return {
     name: textOf(file["clusterName"]),
     talos: textOf(file["talosVersion"]),
     kubernetes: textOf(file["kubernetesVersion"]),
     vip: interfaces.map((each) => textOf(treeAt(each, "vip", "ip"))).find((ip) => ip !== undefined),
-    endpointHost: url?.hostname.replace(/^\[|\]$/g, ""),
+    endpointHost: hostOf(url),
     port: url === null ? undefined : portOf(url),
     extraSANs: [
       ...new Set([
@@ -59,11 +74,14 @@ export function readTalconfig(file: Tree): ImportedCluster {
         ...textsOf(file["additionalMachineCertSans"]),
       ]),
     ],
-    nodeCIDR: addresses.find((address) => address.includes("/")),
+    nodeCIDR: hasIPv4 ? networks.find((each) => !each.includes(":")) : networks[0],
+    nodeCIDR6: hasIPv4 ? networks.find((each) => each.includes(":")) : undefined,
     gateway: interfaces
       .flatMap((each) => listOf(each["routes"]))
       .map((route) => textOf(treeAt(route, "gateway")))
       .find((gateway) => gateway !== undefined),
+    asksForAddresses:
+      interfaces.some((each) => each["dhcp"] === true) && !networks.some((each) => !each.includes(":")),
     dns: textsOf(first["nameservers"]),
     mtu: interfaces.map((each) => numberOf(each["mtu"])).find((mtu) => mtu !== undefined),
     podCIDRs: textsOf(file["clusterPodNets"]),
@@ -76,37 +94,94 @@ export function readTalconfig(file: Tree): ImportedCluster {
     patches: patchesOf(file, "all"),
     controlPlanePatches: patchesOf(file["controlPlane"], "control-plane"),
     workerPatches: patchesOf(file["worker"], "worker"),
-    machines: nodes.map((node) => machine(node, patchesOf)),
+    machines: nodes.map((node, at) =>
+      machine(node, file, (part, name) => patchesOf(part, `nodes/${name || at + 1}`)),
+    ),
     patchFiles,
     notes: [
       "talconfig.yaml says nothing of the platform: look at providers, and at the machines' sizes.",
       "Its secrets come over with: gpvectl talos secrets import talsecret.yaml (sops too).",
       ...left(file, taken, ""),
-      ...nodes.flatMap((node) => left(node, takenOfNodes, `${textOf(node["hostname"]) ?? "node"}: `)),
+      ...["controlPlane", "worker"].flatMap((role) => left(file[role], takenOfRoles, `${role}: `)),
+      ...nodes.flatMap(leftOfNode),
     ],
   };
 }
 
-export function parseTalconfig(text: string): unknown {
-  return parse(text, { prettyErrors: false, logLevel: "error" }) as unknown;
+/** With an environment, what it refers to is filled in as talhelper does it. */
+export function parseTalconfig(text: string, env?: Environment): unknown {
+  const document = parseDocument(text, { prettyErrors: false, logLevel: "silent" });
+  if (document.errors.length > 0) return undefined;
+  const missing = env === undefined ? [] : fillEnvironment(document, env);
+  if (missing.length > 0) {
+    const [{ path, message } = { path: [], message: "" }] = missing;
+    throw new AppError("config.invalid", `${path.join(".")} ${message}`, {
+      data: { finding: "environment-missing", next: "talenv.yaml is not read: export what it says." },
+    });
+  }
+  return document.toJS({ maxAliasCount: 100 }) as unknown;
 }
 
-function machine(node: Tree, patchesOf: (part: unknown, name: string) => readonly string[]): ImportedMachine {
-  const hostname = textOf(node["hostname"]) ?? "";
-  const labels = Object.entries(isTree(node["nodeLabels"]) ? node["nodeLabels"] : {});
+function refuse(): never {
+  throw new AppError("config.invalid", "with its environment filled in it is no talconfig.yaml", {
+    data: { finding: "import-unknown", next: "Nothing was written." },
+  });
+}
+
+/** A node's own schematic is all it has; others have their role's. */
+function customizationOf(node: Tree, file: Tree): unknown {
+  return [node, file[node["controlPlane"] === true ? "controlPlane" : "worker"]]
+    .map((part) => treeAt(part, "schematic", "customization"))
+    .find((part) => part !== undefined);
+}
+
+function machine(
+  node: Tree,
+  file: Tree,
+  patchesOf: (part: unknown, name: string) => readonly string[],
+): ImportedMachine {
+  const hostname = hostnameOf(textOf(node["hostname"]) ?? "");
+  const addresses = addressesOf(node);
   return {
     hostname,
     isControlPlane: node["controlPlane"] === true,
-    address: textOf(node["ipAddress"])?.split(",")[0]?.trim(),
+    address: addresses.find(isIPv4) ?? addresses[0],
     mac: listOf(node["networkInterfaces"])
       .map((each) => textOf(treeAt(each, "deviceSelector", "hardwareAddr")))
       .find((mac) => mac !== undefined && !mac.includes("*")),
-    labels: Object.fromEntries(labels.map(([key, value]) => [key, String(value)])),
+    labels: textMapOf(node["nodeLabels"]),
+    taints: textMapOf(node["nodeTaints"]),
+    extensions: textsOf(treeAt(customizationOf(node, file), "systemExtensions", "officialExtensions")),
     patches: patchesOf(node, hostname),
   };
 }
 
-function left(tree: Tree, known: ReadonlySet<string>, prefix: string): readonly string[] {
-  const keys = Object.keys(tree).filter((key) => !known.has(key));
+function addressesOf(node: Tree): readonly string[] {
+  return (textOf(node["ipAddress"]) ?? "")
+    .split(",")
+    .map((address) => address.trim())
+    .filter((address) => isIPv4(address) || isIPv6(address));
+}
+
+function leftOfNode(node: Tree): readonly string[] {
+  const full = textOf(node["hostname"]) ?? "node";
+  const name = `${full}: `;
+  const marks = ["nodeLabels", "nodeTaints"].filter((key) => Object.keys(textMapOf(node[key])).length > 0);
+  return [
+    ...(full.includes(".")
+      ? [`${name}it is ${hostnameOf(full)} to Kubernetes; its domain was left out.`]
+      : []),
+    ...left(node, takenOfNodes, name),
+    ...(node["controlPlane"] === true && marks.length > 0
+      ? [`${name}not taken over: ${marks.join(", ")} of a control plane; a patch can say it.`]
+      : []),
+    ...listOf(node["networkInterfaces"]).flatMap((each) =>
+      left(each, takenOfInterfaces, `${name}networkInterfaces: `),
+    ),
+  ];
+}
+
+function left(tree: unknown, known: ReadonlySet<string>, prefix: string): readonly string[] {
+  const keys = Object.keys(isTree(tree) ? tree : {}).filter((key) => !known.has(key));
   return keys.length === 0 ? [] : [`${prefix}not taken over: ${keys.join(", ")}; a patch can say it.`];
 }

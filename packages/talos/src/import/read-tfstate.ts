@@ -1,7 +1,10 @@
 // A state of Terraform or OpenTofu with machines of the bpg provider: what really was made.
+import { isIP } from "node:net";
 import {
   type ImportedCluster,
   type ImportedMachine,
+  hostnameOf,
+  hostOf,
   isTree,
   listOf,
   numberOf,
@@ -34,7 +37,7 @@ export function readTfstate(state: Tree): ImportedCluster {
     .filter(({ type }) => type === "talos_machine_configuration")
     .flatMap((resource) => listOf(resource["instances"]).map((instance) => treeAt(instance, "attributes")));
   const url = URL.parse(textOf(treeAt(configurations[0], "cluster_endpoint")) ?? "");
-  const host = url?.hostname;
+  const host = hostOf(url);
   const machines = vms.map(machine);
   const isNodes = machines.some(({ address }) => address === host);
   return {
@@ -43,7 +46,10 @@ export function readTfstate(state: Tree): ImportedCluster {
     kubernetes: textOf(treeAt(configurations[0], "kubernetes_version")),
     ...(host === undefined ? {} : isNodes ? { endpointHost: host } : { vip: host }),
     port: url === null ? undefined : portOf(url),
-    nodeCIDR: firstText("initialization", 0, "ip_config", 0, "ipv4", 0, "address"),
+    nodeCIDR: all(...OWN_ADDRESS)
+      .map(textOf)
+      .find((address) => address?.includes("/")),
+    asksForAddresses: all(...OWN_ADDRESS).every((address) => address === "dhcp"),
     gateway: firstText("initialization", 0, "ip_config", 0, "ipv4", 0, "gateway"),
     dns: textsOf(all("initialization", 0, "dns", 0, "servers").find((list) => listOf(list).length > 0)),
     bridge: firstText("network_device", 0, "bridge"),
@@ -65,15 +71,26 @@ export function readTfstate(state: Tree): ImportedCluster {
   };
 }
 
+const OWN_ADDRESS = ["initialization", 0, "ip_config", 0, "ipv4", 0, "address"] as const;
+
+/** What it was told, or, where it had to ask, what its agent said of its first card behind the loopback. */
+function addressOf(vm: Tree): string | undefined {
+  const told = textOf(treeAt(vm, ...OWN_ADDRESS))?.split("/")[0];
+  if (told !== undefined && isIP(told) !== 0) return told;
+  return listOf(vm["ipv4_addresses"])
+    .flatMap(textsOf)
+    .find((address) => isIP(address) !== 0 && !address.startsWith("127."));
+}
+
 function machine(vm: Tree): ImportedMachine {
-  const hostname = textOf(vm["name"]) ?? "";
+  const hostname = hostnameOf(textOf(vm["name"]) ?? "");
   const disks = listOf(vm["disk"]).filter(isTree);
   const [system, ...extra] = disks;
   const tags = textsOf(vm["tags"]).join(" ");
   return {
     hostname,
     isControlPlane: /control-?plane|master|\bcp\b/i.test(`${tags} ${hostname.replaceAll(/[-_]/g, " ")}`),
-    address: textOf(treeAt(vm, "initialization", 0, "ip_config", 0, "ipv4", 0, "address"))?.split("/")[0],
+    address: addressOf(vm),
     mac: textOf(treeAt(vm, "network_device", 0, "mac_address")),
     vmid: numberOf(vm["vm_id"]),
     host: textOf(vm["node_name"]),

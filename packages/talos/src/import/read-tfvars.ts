@@ -3,16 +3,20 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { Tree } from "./imported-cluster.ts";
 
 const TOKEN =
-  /\s*(?:(?:#|\/\/)[^\n]*|\/\*[^]*?\*\/|<<-?(\w+)\n([^]*?)\n\s*\1(?=\n|$)|"((?:[^"\\]|\\.)*)"|(-?\d+(?:\.\d+)?)(?![\w.])|([A-Za-z_][\w-]*)|([{}[\]=,:]))/y;
+  /\s*(?:(?:#|\/\/)[^\n]*|\/\*[^]*?\*\/|<<-?(\w+)\n(?:([^]*?)\n)?[ \t]*\1(?=\n|$)|"((?:[^"\\]|\\.)*)"|(-?\d+(?:\.\d+)?)(?![\w.])|([A-Za-z_][\w-]*)|([{}[\]=,:]))/y;
 
 interface Token {
   readonly kind: "text" | "number" | "word" | "mark";
   readonly value: string;
 }
 
+/** Values of people are not nested deeper, and readers of other formats give up about here as well. */
+const MAX_DEPTH = 100;
+
 export function parseTfvars(text: string, source: string): Tree {
-  const tokens = tokensOf(text, source);
+  const tokens = tokensOf(text.replaceAll("\r\n", "\n"), source);
   let at = 0;
+  let depth = 0;
   const refuse = (): never => {
     throw new AppError("config.invalid", `${source} is no file of Terraform values`, {
       data: { finding: "import-unknown", next: "Nothing was written." },
@@ -33,14 +37,20 @@ export function parseTfvars(text: string, source: string): Tree {
           ? token.value === "true"
           : refuse();
     }
-    if (token.value === "{") return entries("}");
-    if (token.value !== "[") return refuse();
-    const items: unknown[] = [];
+    if (depth > MAX_DEPTH || (token.value !== "{" && token.value !== "[")) return refuse();
+    depth += 1;
+    const inner = token.value === "{" ? entries("}") : items();
+    depth -= 1;
+    return inner;
+  }
+
+  function items(): readonly unknown[] {
+    const found: unknown[] = [];
     while (!skip("]")) {
-      items.push(value());
+      found.push(value());
       skip(",");
     }
-    return items;
+    return found;
   }
 
   function entries(end: string | undefined): Tree {
@@ -68,8 +78,9 @@ function tokensOf(text: string, source: string): readonly Token[] {
         data: { finding: "import-unknown", next: "Nothing was written." },
       });
     }
-    const [, , heredoc, quoted, number, word, mark] = match;
-    if (heredoc !== undefined) tokens.push({ kind: "text", value: `${heredoc}\n` });
+    const [, ending, heredoc, quoted, number, word, mark] = match;
+    if (ending !== undefined)
+      tokens.push({ kind: "text", value: heredoc === undefined ? "" : `${heredoc}\n` });
     else if (quoted !== undefined) tokens.push({ kind: "text", value: unescaped(quoted) });
     else if (number !== undefined) tokens.push({ kind: "number", value: number });
     else if (word !== undefined) tokens.push({ kind: "word", value: word });
@@ -79,5 +90,11 @@ function tokensOf(text: string, source: string): readonly Token[] {
 }
 
 function unescaped(text: string): string {
-  return text.replaceAll(/\\(.)/g, (_all, letter: string) => ({ n: "\n", t: "\t" })[letter] ?? letter);
+  return text
+    .replaceAll(/\\(?:u([0-9a-fA-F]{4})|(.))/g, (_all, code: string | undefined, letter = "") =>
+      code === undefined
+        ? ({ n: "\n", t: "\t", r: "\r" }[letter as string] ?? String(letter))
+        : String.fromCharCode(Number.parseInt(code, 16)),
+    )
+    .replaceAll(/([$%])\1\{/g, "$1{");
 }

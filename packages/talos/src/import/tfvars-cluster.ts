@@ -1,6 +1,8 @@
 // What people's Terraform variables say of a cluster. Names differ from module to module, so they are known by what they
 // mean: cluster_name, cluster.name and cluster_config.name are the same thing.
+import { isIP } from "node:net";
 import {
+  hostnameOf,
   type ImportedCluster,
   type ImportedMachine,
   isTree,
@@ -24,7 +26,9 @@ export function tfvarsCluster(values: Tree): ImportedCluster {
   const gateway = textOf(find(/(^|_)gateway$/));
   const cidr = textOf(find(/(^|_)(network_cidr|node_cidr|cidr|subnet)$/));
   const endpoint = textOf(find(/^(cluster_)?(config_)?(endpoint|vip|virtual_ip)$|cluster.*_(vip|endpoint)$/));
-  const host = endpoint?.replace(/^https?:\/\//, "").replace(/:\d+$/, "");
+  const bare = endpoint?.replace(/^https?:\/\//, "") ?? "";
+  // "fd00::9" ends in what looks like a port.
+  const host = endpoint && (isIP(bare) === 6 ? bare : bare.replace(/:\d+$/, "").replaceAll(/^\[|\]$/g, ""));
   const isNodes = counted.some(({ address }) => address === host);
   return {
     name: textOf(find(/^(cluster_(config_)?name|name)$/)),
@@ -89,9 +93,11 @@ function machine(name: string, item: Tree, group: string): ImportedMachine {
   const role = textOf(find(/^(machine_type|role|type)$/)) ?? group;
   const isAddress = /^[\d.]+$|:/.test(name);
   return {
-    hostname: textOf(find(/^(hostname|name)$/)) ?? (isAddress ? "" : name),
+    hostname: hostnameOf(textOf(find(/^(hostname|name)$/)) ?? (isAddress ? "" : name)),
     isControlPlane: /control|master|^cp/i.test(role),
-    address: textOf(find(/^ip(_address)?$/))?.split("/")[0] ?? (isAddress ? name : undefined),
+    address: [textOf(find(/^ip(_address)?$/))?.split("/")[0], name].find(
+      (address) => isIP(address ?? "") !== 0,
+    ),
     mac: textOf(find(/^mac(_address)?$/)),
     vmid: numberOf(find(/^(vm_?id|pve_id)$/)),
     host: textOf(find(/^(host_node|pve_node|target_node|node(_name)?)$/)),

@@ -2,8 +2,8 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { stringify } from "yaml";
-import { addressAt, contains, prefixLength } from "../cluster/networks.ts";
-import type { ImportedCluster, ImportedMachine } from "./imported-cluster.ts";
+import { addressAt, contains, isNetwork, networkOf } from "../cluster/networks.ts";
+import { type ImportedCluster, type ImportedMachine, labelOf } from "./imported-cluster.ts";
 
 export interface ImportOptions {
   readonly provider: "gpve" | "pve-api" | "qm";
@@ -11,6 +11,9 @@ export interface ImportOptions {
   readonly recipients: readonly string[];
   readonly source: string;
 }
+
+const PODS6 = "fd00:10:244::/56";
+const SERVICES6 = "fd00:10:96::/112";
 
 /** The text, and what had to be assumed. */
 export function writeImported(
@@ -27,14 +30,25 @@ export function writeImported(
   if (controlPlanes.length === 0) {
     throw new AppError("config.invalid", `${options.source} names no control plane that can be told as one`);
   }
-  const name = label(or(cluster.name, "talos", "the cluster's name"));
-  const nodeCIDR = network(
-    or(cluster.nodeCIDR, `${controlPlanes[0]?.address ?? "192.168.1.0"}/24`, "the network"),
+  const name = labelOf(or(cluster.name, "talos", "the cluster's name"));
+  const first = controlPlanes[0]?.address ?? "192.168.1.0";
+  const said = cluster.nodeCIDR !== undefined && isNetwork(cluster.nodeCIDR) ? cluster.nodeCIDR : undefined;
+  const nodeCIDR = or(
+    said && networkOf(said),
+    networkOf(`${first}/${first.includes(":") ? 64 : 24}`),
+    "the network",
   );
+  if (cluster.nodeCIDR6 !== undefined)
+    assumed.push("Addresses of IPv6 are those of network.nodeCIDR6 and network.ipam: compare them.");
+  // What holds by default is of IPv4.
+  const inside = (cidrs: readonly string[] = [], fallback: string, what: string): readonly string[] =>
+    nodeCIDR.includes(":") && cidrs.length === 0 ? or(undefined, [fallback], what) : cidrs;
   const gateway = or(cluster.gateway, addressAt(nodeCIDR, 1) ?? "", "the gateway");
   const storage = or(cluster.storage, "local", "the storage");
   const hosts = [...new Set(cluster.machines.flatMap(({ host }) => host ?? []))];
   const groups = new Map(poolsOf(workers));
+  const own = (extensions: readonly string[] = []) =>
+    extensions.filter((extension) => cluster.extensions?.includes(extension) !== true);
   const tree = {
     apiVersion: "gpve.io/v1",
     kind: "TalosCluster",
@@ -67,11 +81,13 @@ export function writeImported(
     ],
     network: {
       nodeCIDR,
+      ...(cluster.nodeCIDR6 === undefined ? {} : { nodeCIDR6: networkOf(cluster.nodeCIDR6) }),
       gateway,
+      ...(cluster.asksForAddresses === true ? { addressing: "dhcp" } : {}),
       ...unlessEmpty("dns", cluster.dns),
       ...given({ bridge: cluster.bridge, vlan: cluster.vlan, mtu: cluster.mtu }),
-      ...unlessEmpty("podCIDRs", cluster.podCIDRs),
-      ...unlessEmpty("serviceCIDRs", cluster.serviceCIDRs),
+      ...unlessEmpty("podCIDRs", inside(cluster.podCIDRs, PODS6, "the pods' network")),
+      ...unlessEmpty("serviceCIDRs", inside(cluster.serviceCIDRs, SERVICES6, "the services' network")),
       ...given({ dnsDomain: cluster.dnsDomain }),
     },
     endpoint: endpoint(cluster, nodeCIDR, controlPlanes, assumed),
@@ -90,6 +106,8 @@ export function writeImported(
       count: members.length,
       ...sizeOf(members[0]),
       ...unlessEmpty("labels", members[0]?.labels),
+      ...unlessEmpty("taints", members[0]?.taints),
+      ...unlessEmpty("extensions", own(members[0]?.extensions)),
       ...patches(cluster.workerPatches),
     })),
     nodes: Object.fromEntries([
@@ -106,12 +124,14 @@ export function writeImported(
   return { text: `${head.join("")}${stringify(tree, { lineWidth: 0 })}`, assumed };
 }
 
-/** Workers with the same labels are one pool. */
+/** Workers with the same labels, taints and extensions are one pool. */
 function poolsOf(
   workers: readonly ImportedMachine[],
 ): readonly (readonly [string, readonly ImportedMachine[]])[] {
-  const groups = Map.groupBy(workers, ({ labels }) =>
-    JSON.stringify(Object.entries(labels ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1))),
+  const sorted = (map: Readonly<Record<string, string>> = {}) =>
+    Object.entries(map).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const groups = Map.groupBy(workers, ({ labels, taints, extensions = [] }) =>
+    JSON.stringify([sorted(labels), sorted(taints), extensions.toSorted()]),
   );
   return [...groups.values()].map((members, at) => [at === 0 ? "worker" : `worker${at + 1}`, members]);
 }
@@ -127,7 +147,7 @@ function overrides(cluster: string, pool: string, members: readonly ImportedMach
     return [
       name,
       {
-        ...(hostname === "" || hostname === name ? {} : { hostname: label(hostname) }),
+        ...(hostname === "" || hostname === name ? {} : { hostname }),
         ...given({ host, ip: address, vmid, mac }),
         ...unlessEmpty("machine", Object.fromEntries(own)),
         ...patches(member.patches),
@@ -170,20 +190,6 @@ function patches(files: readonly string[] | undefined) {
 
 function unlessEmpty(key: string, value: object | undefined): Record<string, unknown> {
   return value === undefined || Object.keys(value).length === 0 ? {} : { [key]: value };
-}
-
-/** "10.0.0.5/24" is in 10.0.0.0/24. */
-function network(cidr: string): string {
-  const first = addressAt(cidr, 1);
-  const base = first === undefined ? cidr.split("/")[0] : first.replace(/1$/, first.includes(":") ? "" : "0");
-  return `${base}/${prefixLength(cidr)}`;
-}
-
-function label(text: string): string {
-  return text
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9-]+/g, "-")
-    .replaceAll(/^-+|-+$/g, "");
 }
 
 function version(text: string): string {

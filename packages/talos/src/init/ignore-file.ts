@@ -11,6 +11,7 @@ const wanted = [
   ".deployer/*/lease",
   "*.bak",
   "*.tfstate*",
+  ".terraform/",
 ];
 
 /** The file with what was missing added; undefined when nothing was. */

@@ -63,9 +63,18 @@ export type TemplateStep =
   /** Nothing hangs on it. */
   | OfGuest<"template.delete", "safe">;
 
+/** Of the load balancer's machine. */
+export type BalancerStep =
+  | (OfGuest<"balancer.create", "safe"> & { readonly config: GuestConfig })
+  | (OfGuest<"balancer.change", "safe"> & { readonly changes: readonly Change[] })
+  | OfGuest<"balancer.start", "safe">
+  | OfGuest<"balancer.stop", "disruptive">
+  | OfGuest<"balancer.delete", "destructive">;
+
 /** On the platform. */
 export type GuestStep =
   | TemplateStep
+  | BalancerStep
   | GuestClone
   | ImageEnsure
   | GuestCreate

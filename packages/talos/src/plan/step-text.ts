@@ -1,6 +1,7 @@
 // Steps as people read them, and as the commands they could type on the host themselves.
 import { RESET_LABELS } from "../client/talos-client.ts";
-import type { GuestStep, Step, StepKind } from "./plan-steps.ts";
+import { toldOf } from "../cluster/balancer.ts";
+import type { Change, GuestStep, Step, StepKind } from "./plan-steps.ts";
 
 export function stepText(step: Step): string {
   switch (step.kind) {
@@ -12,6 +13,16 @@ export function stepText(step: Step): string {
       return `+ make a template of ${step.subject}`;
     case "template.delete":
       return `- delete the template ${step.subject}: VMID ${step.place.vmid} on ${step.place.host}; nothing hangs on it`;
+    case "balancer.create":
+      return `+ create the load balancer ${step.subject}: VMID ${step.place.vmid} on ${step.place.host}, ${step.config["ipconfig0"]}`;
+    case "balancer.change":
+      return `~ change the load balancer ${step.subject}: ${step.changes.map(changeText).join("; ")}`;
+    case "balancer.start":
+      return `+ start the load balancer ${step.subject}`;
+    case "balancer.stop":
+      return `~ stop the load balancer ${step.subject}: for a moment the API is not reached through it`;
+    case "balancer.delete":
+      return `- delete the load balancer ${step.subject}: VMID ${step.place.vmid} on ${step.place.host}, with its disks`;
     case "guest.clone":
       return `+ clone ${step.subject} from ${step.template} (${step.isFull ? "a full copy" : "linked"}): VMID ${step.place.vmid} on ${step.place.host}`;
     case "guest.create": {
@@ -20,10 +31,8 @@ export function stepText(step: Step): string {
     }
     case "guest.resize":
       return `~ grow ${step.disk} of ${step.subject} to ${step.gib} GiB`;
-    case "guest.change": {
-      const changes = step.changes.map(({ key, from, to }) => `${key} ${from ?? "(unset)"} -> ${to}`);
-      return `~ change ${step.subject}: ${changes.join("; ")}`;
-    }
+    case "guest.change":
+      return `~ change ${step.subject}: ${step.changes.map(changeText).join("; ")}`;
     case "guest.start":
       return `+ start ${step.subject}`;
     case "guest.delete":
@@ -67,6 +76,12 @@ export function stepText(step: Step): string {
       return plainTexts[step.kind].replace("%", step.subject);
   }
 }
+
+/** Who is behind a load balancer is read as it was written. */
+const changeText = ({ key, from, to }: Change): string =>
+  key === "smbios1" && toldOf(to) !== undefined
+    ? `behind it ${toldOf(from ?? undefined) ?? "(nobody)"} -> ${toldOf(to)}`
+    : `${key} ${from ?? "(unset)"} -> ${to}`;
 
 /** What needs no more than a name. */
 const plainTexts: Readonly<Record<PlainKind, string>> = {
@@ -113,7 +128,7 @@ export function stepCommand(step: Step, addressOf: (name: string) => string = (n
 }
 
 function isGuestStep(step: Step): step is GuestStep {
-  return /^(?:guest|template)\./.test(step.kind) || step.kind === "image.ensure";
+  return /^(?:guest|template|balancer)\./.test(step.kind) || step.kind === "image.ensure";
 }
 
 /** undefined: it is only waited for. */
@@ -197,10 +212,12 @@ function guestWords(step: GuestStep): readonly string[] {
       );
     }
     case "template.create":
+    case "balancer.create":
     case "guest.create":
       return ["qm", "create", String(step.place.vmid), ...options(step.config)];
     case "guest.resize":
       return ["qm", "resize", String(step.place.vmid), step.disk, `${step.gib}G`];
+    case "balancer.change":
     case "guest.change":
       return [
         "qm",
@@ -208,11 +225,14 @@ function guestWords(step: GuestStep): readonly string[] {
         String(step.place.vmid),
         ...options(Object.fromEntries(step.changes.map(({ key, to }) => [key, to]))),
       ];
+    case "balancer.start":
     case "guest.start":
       return ["qm", "start", String(step.place.vmid)];
+    case "balancer.stop":
     case "guest.stop":
       return ["qm", "stop", String(step.place.vmid)];
     case "template.delete":
+    case "balancer.delete":
     case "guest.delete":
       return ["qm", "destroy", String(step.place.vmid), "--purge", "1"];
   }

@@ -5,13 +5,16 @@ import { canonicalAddress } from "../cluster/networks.ts";
 import type { Driver, GuestConfig, ObservedGuest } from "../driver/driver.ts";
 import { error, type Finding } from "./finding-report.ts";
 
+/** Machines of Talos and the load balancer's. */
+export type Placed = Pick<Machine, "name" | "vmid" | "uuid" | "addresses">;
+
 export interface KnownGuest {
   readonly guest: ObservedGuest;
   readonly config: GuestConfig;
 }
 
 /** Guests that a machine of the cluster is: its tag, its identity. */
-export function isOurs({ guest, config }: KnownGuest, machine: Machine, clusterTag: string): boolean {
+export function isOurs({ guest, config }: KnownGuest, machine: Placed, clusterTag: string): boolean {
   if (!guest.tags.includes(clusterTag) || guest.isTemplate) return false;
   return uuidOf(config) === machine.uuid || (guest.vmid === machine.vmid && isMarked(config, machine.uuid));
 }
@@ -39,7 +42,7 @@ export async function readGuests(
 }
 
 export function checkGuests(
-  machines: readonly Machine[],
+  machines: readonly Placed[],
   guests: readonly KnownGuest[],
   clusterTag: string,
 ): readonly Finding[] {

@@ -14,7 +14,7 @@ interface Asked {
 /** `absent` are machines that are still to be made; `isNew`: none of the cluster's are there. */
 export async function probeAddresses(
   { endpoint, network, providers }: Cluster,
-  absent: readonly Machine[],
+  absent: readonly Pick<Machine, "name" | "addresses" | "mac" | "provider">[],
   isNew: boolean,
   probes: Probes,
 ): Promise<readonly Finding[]> {

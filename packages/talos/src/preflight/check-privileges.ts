@@ -1,7 +1,8 @@
 // Whether the token may do what making machines needs, path by path.
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Driver } from "../driver/driver.ts";
-import { error, type Finding } from "./finding-report.ts";
+import { wantedAddons } from "../addon/addon-catalogue.ts";
+import { error, type Finding, warning } from "./finding-report.ts";
 
 const OF_MACHINES = [
   "VM.Allocate",
@@ -18,13 +19,15 @@ export function neededPrivileges(
   cluster: Cluster,
   provider: Cluster["providers"][number],
 ): ReadonlyMap<string, readonly string[]> {
-  const { storage, pool, nodes } = provider;
+  const { storage, pool, nodes, jump } = provider;
+  // A line to a guest's port is for whoever may use its console.
+  const ofMachines = jump?.kind === "platform" ? [...OF_MACHINES, "VM.Console"] : OF_MACHINES;
   const isOffline = cluster.image.offlineDir !== null || cluster.image.archive !== null;
   const disks = [...new Set([storage.vm, storage.efi, storage.cloudinit])].filter(
     (name) => name !== storage.image,
   );
   return new Map<string, readonly string[]>([
-    [pool === null ? "/vms" : `/pool/${pool}`, OF_MACHINES],
+    [pool === null ? "/vms" : `/pool/${pool}`, ofMachines],
     [
       `/storage/${storage.image}`,
       ["Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit"],
@@ -50,4 +53,29 @@ export async function checkPrivileges(
     if (missing.length > 0) findings.push(error("privilege-missing", path, `missing: ${missing.join(", ")}`));
   }
   return findings;
+}
+
+/** Accounts of add-ons are made once Kubernetes runs, which is late to learn that the token may not make them. */
+export async function checkAccounts(
+  cluster: Cluster,
+  { name, pool }: Cluster["providers"][number],
+  driver: Driver,
+): Promise<readonly Finding[]> {
+  const accounts = wantedAddons(cluster).flatMap(({ name: addon, account }) =>
+    account === undefined ? [] : [{ addon, paths: account.paths(pool) }],
+  );
+  if (accounts.length === 0 || cluster.addons.ccm.proxmox.credentials === "given") return [];
+  const needed = [
+    ["/access", "Sys.Modify"],
+    ["/access/realm/pve", "Realm.AllocateUser"],
+    ["/access/groups", "User.Modify"],
+    ...[...new Set(accounts.flatMap(({ paths }) => paths))].map((path) => [path, "Permissions.Modify"]),
+  ] as const;
+  const missing: string[] = [];
+  for (const [path = "", privilege = ""] of needed)
+    if ((await driver.privileges(path))?.has(privilege) === false) missing.push(`${privilege} on ${path}`);
+  const who = accounts.map(({ addon }) => addon).join(" and ");
+  return missing.length === 0
+    ? []
+    : [warning("addon-account", name, `for ${who} the token lacks ${missing.join(", ")}`)];
 }

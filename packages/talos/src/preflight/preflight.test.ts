@@ -193,6 +193,12 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     "error privilege-missing /sdn/zones/localnetwork/vmbr0: missing: SDN.Use",
   ],
   [
+    "a token that may not make the account of an add-on",
+    (p) => (p.privileges = () => DEPLOYER_PRIVILEGES),
+    {},
+    "warning addon-account pve: for proxmox-ccm the token lacks Sys.Modify on /access, Realm.AllocateUser on /access/realm/pve, User.Modify on /access/groups, Permissions.Modify on /vms",
+  ],
+  [
     "an old CPU",
     () => undefined,
     { controlPlane: { count: 1, machine: { cpu: "kvm64" } } },

@@ -8,11 +8,12 @@ import { clonesOf } from "../driver/linked-clones.ts";
 import { lackingTemplates } from "../engine/decide/decide-templates.ts";
 import type { SeenTemplate } from "../engine/world.ts";
 import { imageContent } from "../image/image-file.ts";
+import { checkBalancer, type CheckedBalancer } from "./check-balancer.ts";
 import { checkFile } from "./check-file.ts";
 import { checkGuests, isOurs, type KnownGuest, readGuests, uuidOf } from "./check-guests.ts";
 import { checkArchives, checkOfflineImages, lackingImages } from "./check-image.ts";
 import { checkNodes } from "./check-nodes.ts";
-import { checkPrivileges } from "./check-privileges.ts";
+import { checkAccounts, checkPrivileges } from "./check-privileges.ts";
 import { probeAddresses, probeImageSource } from "./check-network.ts";
 import { error, type Finding } from "./finding-report.ts";
 import type { Probes } from "./probes.ts";
@@ -55,6 +56,7 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
   const observed: ObservedProvider[] = [];
   const findings: Finding[] = [...checkFile(cluster, machines)];
   const absent: Machine[] = [];
+  const fronts: CheckedBalancer["absent"][number][] = [];
   let isFetching = false;
   for (const provider of cluster.providers) {
     let driver: Driver | undefined;
@@ -72,17 +74,22 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
           .map(({ vmid }) => vmid),
       );
       const missing = own.filter(({ vmid }) => !existing.has(vmid));
+      const front = await checkBalancer(cluster, machines, driver, seen.guests);
       const images = lackingImages(cluster, madeFromImages(cluster, own, missing, seen), seen);
       findings.push(
         ...checkVersion(provider, seen.observation),
         ...(await checkPrivileges(cluster, provider, driver)),
+        // One that runs has its accounts.
+        ...(existing.size === 0 ? await checkAccounts(cluster, provider, driver) : []),
         ...checkPool(provider, seen.observation),
         ...checkNodes(cluster, provider, own, seen.observation, existing),
         ...checkGuests(own, seen.guests, tag),
+        ...front.findings,
         ...(await checkOfflineImages(cluster, images, request.folder)),
         ...(await checkArchives(cluster, missing, request.folder)),
       );
       absent.push(...missing);
+      fronts.push(...front.absent);
       isFetching ||= images.length > 0 && cluster.image.offlineDir === null && cluster.image.archive === null;
     } catch (err) {
       findings.push(whyNot(err, provider));
@@ -93,7 +100,7 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
   if (request.probes !== undefined) {
     const isNew = absent.length === machines.length;
     findings.push(
-      ...(await probeAddresses(cluster, absent, isNew, request.probes)),
+      ...(await probeAddresses(cluster, [...absent, ...fronts], isNew, request.probes)),
       ...(isFetching ? await probeImageSource(cluster, request.probes) : []),
     );
   }

@@ -1,15 +1,16 @@
 // The load balancer before a Kubernetes API, as haproxy reads it: connections are passed on as they are, to whoever of
 // the control planes is ready.
-import { isIP, isIPv6 } from "node:net";
+import { isIP } from "node:net";
+import { API_PORT, bracketed } from "../cluster/balancer.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 
-/** Where API servers listen, whatever port the load balancer has. */
-const API_PORT = 6443;
-
 type Backends = { readonly cluster: Cluster; readonly machines: readonly Machine[] };
 
-/** `front` says where it listens; `behind` is who answers there. */
+/**
+ * `front` says where it listens; `behind` is who answers there. Up to Talos v1.13 API servers know no strangers, so that one
+ * which runs says 401; one that is not ready says 500.
+ */
 export function haproxyConfig({ endpoint }: Pick<Cluster, "endpoint">, behind: Backends): string {
   const { name } = behind.cluster.metadata;
   const address = endpoint.loadBalancer?.address ?? "";
@@ -34,10 +35,8 @@ frontend kubernetes
 backend ${name}
     balance leastconn
     option httpchk GET /readyz
-    http-check expect status 200
+    http-check expect rstatus ^(200|401|403)$
     default-server check check-ssl verify none inter 2s fall 3 rise 2 on-marked-down shutdown-sessions
 ${servers.join("\n")}
 `;
 }
-
-const bracketed = (address: string): string => (isIPv6(address) ? `[${address}]` : address);

@@ -28,6 +28,15 @@ export async function ageIdentity(secret: string, source: string): Promise<AgeId
   }
 }
 
+export function isRecipient(text: string): boolean {
+  try {
+    new Encrypter().addRecipient(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export async function encryptAge(
   content: string | Uint8Array,
   recipients: readonly string[],

@@ -1,5 +1,6 @@
 // How a cluster is, in one look: machines, versions, etcd, nodes, certificates, the last snapshot.
 import { X509Certificate } from "node:crypto";
+import { balancerOf, toldOf } from "../cluster/balancer.ts";
 import type { Desired } from "../engine/desired.ts";
 import { routeProblem } from "../engine/default-routes.ts";
 import { etcdHealth } from "../engine/quorum.ts";
@@ -134,6 +135,7 @@ function clusterChecks(
           ? "it does not run"
           : health.problems.join("; ") || `${health.members.length} of ${planes} members`,
     },
+    ...balancerChecks(desired, world),
     {
       name: "the Kubernetes API answers",
       isFine: world.kubernetes !== undefined,
@@ -147,6 +149,15 @@ function clusterChecks(
       detail: expiring.map(({ name, daysLeft }) => `${name}: ${daysLeft} days`).join(", ") || "yes",
     },
   ];
+}
+
+function balancerChecks({ cluster, machines }: Desired, { balancer }: World): readonly Check[] {
+  const wanted = balancerOf(cluster, machines);
+  if (wanted === undefined) return [];
+  const isFine = balancer?.isRunning === true && toldOf(balancer.config["smbios1"]) === wanted.told;
+  const seen =
+    balancer === undefined ? "it is missing" : balancer.isRunning ? "it knows others" : "it is off";
+  return [{ name: "the load balancer has every control plane", isFine, detail: isFine ? wanted.name : seen }];
 }
 
 /** Only of machines that tell it. */

@@ -1,4 +1,6 @@
 // Where a cluster is no longer what its file says, machine by machine. `apply` mends what is listed.
+import { balancerOf } from "../cluster/balancer.ts";
+import { balancerChanges } from "../plan/balancer-config.ts";
 import { compareGuest } from "../plan/compare-guest.ts";
 import { guestSettings } from "../plan/guest-config.ts";
 import { type Desired, wantedTalos } from "../engine/desired.ts";
@@ -37,7 +39,26 @@ export function driftOf(desired: Desired, world: World): readonly Drift[] {
         ? []
         : [{ machine: name, kind: "unwanted", detail: `VMID ${guest.place.vmid} on ${guest.place.host}` }],
     ),
+    ...ofBalancer(desired, world),
     ...ofEtcd(world),
+  ];
+}
+
+function ofBalancer({ cluster, machines }: Desired, { balancer }: World): readonly Drift[] {
+  const wanted = balancerOf(cluster, machines);
+  const of = (kind: Drift["kind"], detail: string): Drift => ({
+    machine: `${cluster.metadata.name}-lb`,
+    kind,
+    detail,
+  });
+  if (wanted === undefined)
+    return balancer === undefined ? [] : [of("unwanted", `VMID ${balancer.place.vmid}`)];
+  if (balancer === undefined) return [of("missing", `no guest on ${wanted.host}`)];
+  return [
+    ...balancerChanges(cluster, wanted, balancer.config).map(({ key, from, to }) =>
+      of("settings", `${key} is ${from ?? "(unset)"}, the file says ${to}`),
+    ),
+    ...(balancer.isRunning ? [] : [of("stopped", "its guest does not run")]),
   ];
 }
 

@@ -4,6 +4,7 @@ import { GpveClient } from "@gpve/client/client.ts";
 import { FakeTransport } from "@gpve/client/testing/fake-api.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { BALANCER_TAG } from "../cluster/balancer.ts";
 import { TEMPLATE_TAG } from "../cluster/templates.ts";
 import { ConfigReader } from "../engine/config-parts.ts";
 import type { MachineAddress, Machines } from "../engine/machines-port.ts";
@@ -105,7 +106,8 @@ export class FakeWorld {
         }))
         .toSorted((a, b) => (a.hostname < b.hostname ? -1 : 1)),
       members: this.clusters.all.flatMap(({ members }) => members.map(({ hostname }) => hostname)).toSorted(),
-      nodes: [...this.fakeKubernetes.nodes]
+      // Without a machine nobody tells of nodes; what was last known of them depends on the order of their ends.
+      nodes: (this.machines.size === 0 ? [] : [...this.fakeKubernetes.nodes])
         .map(([name, { isReady, isCordoned, version }]) => ({ name, isReady, isCordoned, version }))
         .toSorted((a, b) => (a.name < b.name ? -1 : 1)),
       objects: [...this.fakeKubernetes.objects.keys()].toSorted(),
@@ -119,7 +121,8 @@ export class FakeWorld {
     const lease = /(?:^|,)ip=dhcp/.test(config["ipconfig0"] ?? "") ? this.leases.get(mac) : undefined;
     const address = /ip=([0-9.]+)\//.exec(config["ipconfig0"] ?? "")?.[1] ?? lease ?? "";
     // A template never runs; a clone is only known once it has its identity.
-    if (config["tags"]?.includes(TEMPLATE_TAG) === true) return;
+    if (config["tags"]?.includes(TEMPLATE_TAG) === true || config["tags"]?.includes(BALANCER_TAG) === true)
+      return;
     if (event === "create" || (event === "start" && !this.machines.has(uuid))) {
       const iso = isoOf(config);
       const version = /talos-(v[\d.]+\d)/.exec(iso ?? config["scsi0"] ?? "")?.[1] ?? this.#version;

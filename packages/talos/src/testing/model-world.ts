@@ -154,6 +154,13 @@ export class ModelWorld {
       case "template.delete":
         this.#template(step, desired);
         return;
+      case "balancer.create":
+      case "balancer.change":
+      case "balancer.start":
+      case "balancer.stop":
+      case "balancer.delete":
+        this.broken.push(`${step.kind} ${step.subject}: no file of the model wants a load balancer`);
+        return;
       case "guest.clone":
         if (machine !== undefined) throw new Error("already exists");
         this.#clone(step, desired);

@@ -26,7 +26,7 @@ export async function withOpenCluster<T>(
   prepared?: PreparedFor,
 ): Promise<T> {
   const [
-    { openDriver },
+    { openDriver, openClient },
     { OpenCluster },
     { ClusterWays },
     { FileJournal, journalPath },
@@ -50,7 +50,13 @@ export async function withOpenCluster<T>(
   ]);
   const { clock } = cli.io;
   const { cluster, machines, folder } = place;
-  const ways = await ClusterWays.open(place, secrets, { clock, exec, folder, env: cli.io.env });
+  const ways = await ClusterWays.open(place, secrets, {
+    clock,
+    exec,
+    folder,
+    env: cli.io.env,
+    openClient: (provider) => openClient(provider, driverDeps(cli, place)),
+  });
   const { kubernetes } = ways;
   const drivers = new Map<string, Driver>();
   const { addons } = prepared ?? (await prepareFor(cli, place, { isFetching: false }));

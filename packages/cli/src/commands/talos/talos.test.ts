@@ -18,8 +18,8 @@ const init = (...more: readonly string[]) =>
 
 describe("init", () => {
   test.each([
-    ["lab", "1 control planes and 1 workers"],
-    ["dev", "1 control planes and 2 workers"],
+    ["lab", "1 control plane and 1 worker,"],
+    ["dev", "1 control plane and 2 workers"],
     ["production", "3 control planes and 3 workers"],
   ])("the preset %s makes a valid, commented file", async (preset, counts) => {
     expect((await init("--preset", preset)).code).toBe(0);
@@ -110,6 +110,27 @@ describe("validate", () => {
     ["talos: v1.13.9", "talos: v1.13.9\n  kubernetes: v1.30.0", "kubernetes-version"],
     ["talos: v1.13.9", "talos: ${TALOS_VERSION}", "environment-missing"],
     ["network:", "network: [", "yaml-broken"],
+    ["protect:", 'backup: { etcd: { schedule: "99 * * * *" } }\nprotect:', "schedule-invalid"],
+    ["protect:", 'backup: { etcd: { schedule: "@daily" } }\nprotect:', "schedule-invalid"],
+    ["protect:", "backup: { etcd: { to: [dir, pbs] } }\nprotect:", "value-wrong"],
+    ["recipients: [", "recipients: [age1nonsense, ", "recipient-wrong"],
+    ["endpoint: https://", "endpoint: http://", "value-wrong"],
+    ["endpoint: https://", "endpoint: pve.", "value-wrong"],
+    [":8006", ":8006/api2/json", "value-wrong"],
+    ["ntp: [", 'ntp: ["a b", ', "value-wrong"],
+    ["endpoint: {}", "endpoint: { dns: https://k8s.example.org }", "value-wrong"],
+    ["endpoint: {}", "endpoint: { extraSANs: ['not a name'] }", "value-wrong"],
+    ["  dns:", "  dnsDomain: -bad-\n  dns:", "value-wrong"],
+    ["  dns:", '  podCIDRs: ["fd00:244::/56"]\n  dns:', "network-families"],
+    ["  dns:", '  serviceCIDRs: [10.96.0.0/12, "fd00:96::/112"]\n  dns:', "network-families"],
+    ["  dns:", "  nodeCIDR6: 10.77.0.0/16\n  dns:", "network-families"],
+    ["  - name: worker", "  - name: worker\n    taints: { gpu: 'yes:NoSchedul' }", "label-invalid"],
+    ["  - name: worker", "  - name: worker\n    labels: { 'a b': c }", "label-invalid"],
+    ["  - name: worker", "  - name: worker\n    labels: { a: b c }", "label-invalid"],
+    ["  - name: worker", "  - name: worker\n    extensions: [qemu guest agent]", "value-wrong"],
+    ["protect:", "image: { kernelArgs: [a b] }\nprotect:", "value-wrong"],
+    ["protect:", "talos: { registries: { mirrors: { docker.io: [nourl] } } }\nprotect:", "value-wrong"],
+    ["env: GPVE_TOKEN", "env: GPVE TOKEN", "value-wrong"],
     ["spread: preferred", "spread: required\nx: 1", "key-unknown"],
   ])("%j -> %j gives %s %s", async (from, to, id) => {
     await init();

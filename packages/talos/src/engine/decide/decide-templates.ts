@@ -1,5 +1,6 @@
 // Templates: made before machines are cloned from them, each for one version and role. One that is no longer wanted goes
 // only when no linked clone reads from it.
+import { balancerOf } from "../../cluster/balancer.ts";
 import type { Machine } from "../../cluster/machine.ts";
 import { cloneMode, templateName } from "../../cluster/templates.ts";
 import { newTemplate } from "../../plan/template-config.ts";
@@ -112,7 +113,8 @@ function chooseId(situation: Situation, template: WantedTemplate, taken: Readonl
     const isWanted = wantedTemplates(situation).has(holder.name);
     if (!isWanted && holder.clones.length === 0) return { step: removal(holder) };
   }
-  const own = new Set(machines.map(({ vmid }) => vmid));
+  const balancer = balancerOf(cluster, machines);
+  const own = new Set([...machines, ...(balancer === undefined ? [] : [balancer])].map(({ vmid }) => vmid));
   const [from = 0, to = 0] = cluster.vmids.template.split("-").map(Number);
   for (let id = from; id <= to; id += 1) if (!taken.has(id) && !own.has(id)) return { vmid: id };
   const range = cluster.vmids.template;

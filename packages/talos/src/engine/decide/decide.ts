@@ -1,5 +1,6 @@
 // From what is wanted and what was seen to what may be done next. Pure: the plan is this function asked again and again
 // about the world as it would be, and whoever resumes after a crash asks it about the world as it is.
+import { changeBalancer, makeBalancer, removeBalancer } from "./decide-balancer.ts";
 import {
   changeCold,
   changeHot,
@@ -44,6 +45,7 @@ const everything: readonly Rule[] = [
   recordReset,
   makeImages,
   makeTemplates,
+  makeBalancer,
   makeGuests,
   changeHot,
   reach,
@@ -67,6 +69,8 @@ const everything: readonly Rule[] = [
   recordRotated,
   upgradeKubernetes,
   addons,
+  changeBalancer,
+  removeBalancer,
   removeTemplates,
 ];
 
@@ -76,9 +80,11 @@ const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
     recordReplaced,
     makeImages,
     makeTemplates,
+    makeBalancer,
     makeGuests,
     changeHot,
     refuseShrinking,
+    changeBalancer,
   ],
   bootstrap: [
     refuseForeign,

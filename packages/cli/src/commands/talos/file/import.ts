@@ -11,7 +11,7 @@ export const talosImport: CommandSpec = {
   name: "talos import",
   summary: "write a cluster.yaml out of another tool's file",
   details:
-    "Reads talhelper's talconfig.yaml, a terraform.tfvars, or a state with machines of the bpg provider. Machines keep their names, addresses, MACs and VMIDs. What could not be taken over or had to be assumed stands at the head of the file.",
+    "Reads talhelper's talconfig.yaml, a terraform.tfvars (.json too), or a state with machines of the bpg provider. Machines keep their names, addresses, MACs and VMIDs. What could not be taken over or had to be assumed stands at the head of the file.",
   arguments: [{ name: "<source>", about: "the file to read" }],
   options: [
     { flags: "--out <file>", about: "the file to write", required: true },
@@ -41,7 +41,7 @@ async function run(cli: Cli, input: Input): Promise<void> {
     import("@gpve/talos/import/write-imported.ts"),
     import("@gpve/talos/cluster/parse-cluster.ts"),
   ]);
-  const cluster = importCluster(text, source);
+  const cluster = importCluster(text, source, cli.io.env);
   const written = writeImported(cluster, {
     source,
     provider: (input.text("provider") ?? "pve-api") as "pve-api",

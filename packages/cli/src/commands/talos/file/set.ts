@@ -7,9 +7,18 @@ export const talosSet: CommandSpec = {
   name: "talos set",
   summary: "change values of a cluster's file; comments stay",
   details: "A change that would make the file invalid is refused, and the file stays as it was.",
-  arguments: [{ name: "<change...>", about: "KEY=VALUE, or KEY- to take it out; items of lists by name" }],
+  arguments: [
+    {
+      name: "<change...>",
+      about: "KEY=VALUE, or KEY- to take it out; items of lists by name, a key with dots in quotes",
+    },
+  ],
   options: [fileOption],
-  examples: ["talos set controlPlane.count=3 endpoint.vip=10.0.0.9", "talos set pools.worker.count=4"],
+  examples: [
+    "talos set controlPlane.count=3 endpoint.vip=10.0.0.9",
+    "talos set pools.worker.count=4",
+    `talos set 'pools.worker.labels."example.org/tier"=web'`,
+  ],
   doing: (input) => `change ${fileOf(input)}`,
   run: (cli, input) =>
     explaining(cli, async () => {

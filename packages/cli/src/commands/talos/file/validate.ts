@@ -2,6 +2,8 @@ import { errorKinds } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../../command.ts";
 import { around, explaining, fileOf, fileOption, noteReasons, openFolder } from "../around.ts";
 
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
 export const talosValidate: CommandSpec = {
   name: "talos validate",
   summary: "check a cluster's file without touching anything",
@@ -41,7 +43,7 @@ export const talosValidate: CommandSpec = {
       if (cli.out.forPeople) {
         const workers = machines.filter(({ role }) => role === "worker").length;
         cli.out.done(
-          `${file} is valid: ${cluster.metadata.name}, ${machines.length - workers} control planes and ${workers} workers, Talos ${cluster.versions.talos}, Kubernetes ${cluster.versions.kubernetes}.`,
+          `${file} is valid: ${cluster.metadata.name}, ${counted(machines.length - workers, "control plane")} and ${counted(workers, "worker")}, Talos ${cluster.versions.talos}, Kubernetes ${cluster.versions.kubernetes}.`,
         );
       } else cli.out.data({ file, valid: true, problems: [] });
       return 0;

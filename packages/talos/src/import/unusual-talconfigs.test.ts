@@ -1,0 +1,125 @@
+import { describe, expect, test } from "vitest";
+import { machinesOf } from "../cluster/machines.ts";
+import { parseCluster } from "../cluster/parse-cluster.ts";
+import { importCluster } from "./import-cluster.ts";
+import { writeImported } from "./write-imported.ts";
+
+const options = { provider: "pve-api", endpoint: undefined, recipients: [], source: "theirs" } as const;
+
+function imported(text: string, source: string, env: Readonly<Record<string, string>> = {}) {
+  const read = importCluster(text, source, env);
+  const { text: file, assumed } = writeImported(read, options);
+  const cluster = parseCluster(file, "cluster.yaml");
+  return { cluster, machines: machinesOf(cluster), file, assumed, patchFiles: read.patchFiles };
+}
+
+describe("unusual talconfigs", () => {
+  const node = (more: string) => `
+  - hostname: cp-1
+    ipAddress: 10.0.0.131
+    controlPlane: true
+${more}`;
+  const head = "clusterName: home\ntalosVersion: v1.13.2\nendpoint: https://10.0.0.131:6443\nnodes:";
+
+  test("a network that does not begin at zero is the one that machines are in", () => {
+    const addresses = "    networkInterfaces: [{ interface: eth0, addresses: [10.0.0.131/25] }]";
+    expect(imported(`${head}${node(addresses)}`, "t.yaml").cluster.network).toMatchObject({
+      nodeCIDR: "10.0.0.128/25",
+      addressing: "static",
+    });
+  });
+
+  test("machines that ask for their addresses go on asking", () => {
+    const dhcp = "    networkInterfaces: [{ interface: eth0, dhcp: true }]";
+    const { cluster, machines } = imported(`${head}${node(dhcp)}`, "t.yaml");
+    expect(cluster.network).toMatchObject({ nodeCIDR: "10.0.0.0/24", addressing: "dhcp" });
+    expect(machines[0]?.addresses).toEqual(["10.0.0.131"]);
+  });
+
+  test("IPv6 alone, a name with a domain, and a name that leads out of the folder", () => {
+    const { cluster, machines, patchFiles, file } = imported(
+      `clusterName: six
+talosVersion: v1.13.2
+endpoint: https://[fd00:10::9]:6443
+clusterPodNets: [fd00:244::/56]
+clusterSvcNets: [fd00:96::/112]
+nodes:
+  - hostname: one.example.org
+    ipAddress: fd00:10::11
+    controlPlane: true
+    networkInterfaces:
+      - addresses: [fd00:10::11/64]
+        routes: [{ network: "::/0", gateway: "fd00:10::1" }]
+        vip: { ip: "fd00:10::9" }
+        vlans: [{ vlanId: 5 }]
+  - hostname: ../../../tmp/two
+    ipAddress: fd00:10::21
+    patches: ["machine: {}"]
+`,
+      "t.yaml",
+    );
+    expect(machines.map(({ hostname, addresses }) => ({ hostname, addresses }))).toEqual([
+      { hostname: "one", addresses: ["fd00:10::11"] },
+      { hostname: "six-worker-1", addresses: ["fd00:10::21"] },
+    ]);
+    expect(cluster).toMatchObject({
+      network: { nodeCIDR: "fd00:10::/64", nodeCIDR6: null, gateway: "fd00:10::1" },
+      endpoint: { vip: "fd00:10::9" },
+    });
+    for (const name of patchFiles.keys()) expect(name).toMatch(/^patches\/nodes\/[a-z0-9-]+\.yaml$/);
+    expect(file).toContain("# one.example.org: it is one to Kubernetes; its domain was left out.");
+    expect(file).toContain(
+      "# one.example.org: networkInterfaces: not taken over: vlans; a patch can say it.",
+    );
+  });
+
+  test("both families: the second network is taken over, and addresses of it are to be compared", () => {
+    const both = "    networkInterfaces: [{ interface: eth0, addresses: [fd00::83/64, 10.0.0.131/24] }]";
+    const text = `${head}${node(both)}`.replace("ipAddress: 10.0.0.131", "ipAddress: 10.0.0.131, fd00::83");
+    const { cluster, assumed } = imported(text, "t.yaml");
+    expect(cluster.network).toMatchObject({ nodeCIDR: "10.0.0.0/24", nodeCIDR6: "fd00::/64" });
+    expect(assumed.join()).toContain("compare them");
+  });
+
+  test("workers of other labels, taints and extensions are pools of their own", () => {
+    const workers = `
+  - { hostname: w-1, ipAddress: 10.0.0.141 }
+  - { hostname: w-2, ipAddress: 10.0.0.142, nodeTaints: { gpu: "yes:NoSchedule" }, nodeLabels: { gpu: true } }
+  - { hostname: w-3, ipAddress: 10.0.0.143, schematic: { customization: { systemExtensions: { officialExtensions: [siderolabs/zfs] } } } }
+worker: { schematic: { customization: { systemExtensions: { officialExtensions: [siderolabs/iscsi-tools] } } }, nodeLabels: { a: b } }
+controlPlane: { schematic: { customization: { systemExtensions: { officialExtensions: [siderolabs/qemu-guest-agent] } } } }`;
+    const { cluster, file } = imported(`${head}${node("")}${workers}`, "t.yaml");
+    expect(cluster.image.extensions).toEqual(["siderolabs/qemu-guest-agent"]);
+    expect(cluster.pools).toMatchObject([
+      { count: 1, taints: {}, extensions: ["siderolabs/iscsi-tools"] },
+      { count: 1, taints: { gpu: "yes:NoSchedule" }, labels: { gpu: "true" } },
+      { count: 1, extensions: ["siderolabs/zfs"] },
+    ]);
+    expect(file).toContain("# worker: not taken over: nodeLabels");
+  });
+
+  test("variables are those of the environment; one that is not set is named", () => {
+    const text = `${head}${node("")}`.replace("clusterName: home", "clusterName: ${NAME}");
+    expect(imported(text, "t.yaml", { NAME: "prod" }).cluster.metadata.name).toBe("prod");
+    expect(() => imported(text, "t.yaml")).toThrow(
+      "clusterName needs the environment variable NAME, which is not set",
+    );
+  });
+
+  test("what control planes alone cannot have is told", () => {
+    const labels = "    nodeLabels: { zone: a }\n    nodeTaints: { own: ':NoSchedule' }";
+    expect(imported(`${head}${node(labels)}`, "t.yaml").file).toContain(
+      "# cp-1: not taken over: nodeLabels, nodeTaints of a control plane; a patch can say it.",
+    );
+  });
+
+  test("patches of a node that is called as a role do not take the place of the role's", () => {
+    const text = `${head}
+  - { hostname: worker, ipAddress: 10.0.0.131, controlPlane: true, patches: ["machine: {}"] }
+worker: { patches: ["cluster: {}"] }`;
+    expect([...imported(text, "t.yaml").patchFiles.values()].toSorted()).toEqual([
+      "cluster: {}",
+      "machine: {}",
+    ]);
+  });
+});
