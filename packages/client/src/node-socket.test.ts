@@ -23,6 +23,16 @@ beforeEach(async () => {
         socket.end("HTTP/1.1 500 no console waits on port 5900\r\nContent-Length: 0\r\n\r\n");
         return;
       }
+      if (req.url?.startsWith("/api/v1/virtualmachines/9") === true) {
+        const body = JSON.stringify({
+          code: "access.denied",
+          detail: "10.0.0.1 is node n1 itself",
+          status: 403,
+        });
+        const type = "Content-Type: application/problem+json";
+        socket.end(`HTTP/1.1 403 Forbidden\r\n${type}\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+        return;
+      }
       sockets.handleUpgrade(req, socket, head, (ws) => {
         ws.on("message", (data: Buffer) => {
           const text = data.toString();
@@ -80,6 +90,16 @@ describe("a websocket", () => {
     const signal = AbortSignal.abort();
     await expect(client.pve.openConsole("/x", offer, { signal })).rejects.toMatchObject({
       code: "operation.cancelled",
+    });
+  });
+
+  test("is a line to a port of a VM, or refused in the words of our own face", async () => {
+    const line = await client.v1.openTunnel(100, 50_000, { address: "10.0.0.7" });
+    expect(seen.url).toBe("/api/v1/virtualmachines/100/tunnel?port=50000&address=10.0.0.7");
+    line.close();
+    await expect(client.v1.openTunnel(900, 80)).rejects.toMatchObject({
+      code: "access.denied",
+      message: "10.0.0.1 is node n1 itself",
     });
   });
 

@@ -1,10 +1,13 @@
 // Websockets of Node, with the same trust in the server as every other request.
 import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
 import type { Agent } from "node:https";
 import { createWebSocketStream, WebSocket } from "ws";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { pveError } from "./response-error.ts";
+import { responseError } from "./response-error.ts";
 import type { MessageSocket, SocketRequest } from "./transport.ts";
+
+const MAX_REFUSAL = 64 * 1024;
 
 export function openWebSocket(
   target: { readonly url: URL; readonly agent: Agent },
@@ -25,14 +28,34 @@ export function openWebSocket(
     if (request.signal?.aborted === true) onAbort();
     socket.once("close", () => request.signal?.removeEventListener("abort", onAbort));
     socket.once("unexpected-response", (_asked, answer) => {
-      const reason = Buffer.from(answer.statusMessage ?? "", "latin1").toString("utf8");
-      reject(pveError(answer.statusCode ?? 0, reason, {}, "", { method: "GET", path: request.path }));
-      answer.resume();
-      socket.terminate();
+      void refusalOf(answer, request.path)
+        .then(reject, reject)
+        .finally(() => socket.terminate());
     });
     socket.on("error", reject);
     socket.once("open", () => resolve(messageSocket(socket)));
   });
+}
+
+/** In the words of whichever face it was asked of. */
+function refusalOf(answer: IncomingMessage, path: string): Promise<AppError> {
+  const text = async (): Promise<string> => {
+    let said = "";
+    for await (const piece of answer.setEncoding("utf8")) {
+      said += piece as string;
+      if (said.length > MAX_REFUSAL) break;
+    }
+    return said;
+  };
+  return responseError(
+    {
+      status: answer.statusCode ?? 0,
+      reason: Buffer.from(answer.statusMessage ?? "", "latin1").toString("utf8"),
+      headers: { "content-type": answer.headers["content-type"] ?? "" },
+      text,
+    },
+    { method: "GET", path },
+  );
 }
 
 function messageSocket(socket: WebSocket): MessageSocket {

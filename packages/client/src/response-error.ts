@@ -9,7 +9,10 @@ export interface Asked {
   readonly path: string;
 }
 
-export async function responseError(response: HttpResponse, asked: Asked): Promise<AppError> {
+export async function responseError(
+  response: Pick<HttpResponse, "status" | "reason" | "headers" | "text">,
+  asked: Asked,
+): Promise<AppError> {
   const text = await response.text();
   const body = parseObject(text);
   const problem = (response.headers["content-type"] ?? "").startsWith("application/problem+json");
@@ -36,7 +39,7 @@ export function pveError(
 }
 
 function problemError(
-  response: HttpResponse,
+  response: Pick<HttpResponse, "status" | "reason">,
   body: Readonly<Record<string, unknown>>,
   asked: Asked,
 ): AppError {

@@ -35,7 +35,7 @@ export class Sender {
 
   /** A websocket, as whoever sends the requests: tickets for consoles are good for their own user only. */
   async openSocket(path: string, signal?: AbortSignal): Promise<MessageSocket> {
-    const headers = await this.#authentication.headers(false);
+    const headers = await this.#authentication.headers(true);
     if (this.#transport.openSocket === undefined)
       throw new AppError("feature.unsupported", "this client cannot open consoles");
     return this.#transport.openSocket({ path, headers, ...given({ signal }) });

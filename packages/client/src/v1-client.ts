@@ -18,7 +18,12 @@ import { encodeParams, type PveValues } from "./pve-encoding.ts";
 import { isErrorCode, isObject } from "./response-error.ts";
 import type { Sender } from "./sender.ts";
 import { readEvents } from "./server-sent-events.ts";
-import type { ClientClock, HttpVerb } from "./transport.ts";
+import type { ClientClock, HttpVerb, MessageSocket } from "./transport.ts";
+
+export interface TunnelOptions {
+  readonly address?: string;
+  readonly signal?: AbortSignal;
+}
 
 export class V1Client {
   readonly #sender: Sender;
@@ -182,6 +187,15 @@ export class V1Client {
       at += piece.length;
     }
     return all;
+  }
+
+  /** A line to a TCP port of a VM, through the platform; without an address, to one that its node sees at its cards. */
+  openTunnel(vmid: number, port: number, options: TunnelOptions = {}): Promise<MessageSocket> {
+    const path = withQuery(`virtualmachines/${vmid}/tunnel`, {
+      port,
+      ...given({ address: options.address }),
+    });
+    return this.#sender.openSocket(`/api/v1/${path}`, options.signal);
   }
 
   async *#watchOnce(

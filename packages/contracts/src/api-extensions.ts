@@ -33,6 +33,11 @@ export const apiExtensions = [
     description: "/api/v1/nodes/{name}/vms/{vmid}/screenshot and /log: screen and words of a VM.",
   },
   {
+    name: "vm-tunnel",
+    description:
+      "/api/v1/virtualmachines/{vmid}/tunnel: a websocket to a TCP port of a VM, for whoever may use its console.",
+  },
+  {
     name: "tenant-paths",
     description: "/api/v1/tenants/{tenant}/<plural>: what is of one tenant, as the flat paths show it.",
   },

@@ -1,7 +1,7 @@
 // The layout of a data directory and its identity. Several can live side by side on one machine: each has an
 // instance id, carried by cgroups, uids, nft tables and kernel interface names.
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readJsonFile, writeFileAtomic } from "./atomic-file.ts";
@@ -50,6 +50,11 @@ export function openDataDir(path: string): DataDir {
     );
   }
   return { path, instanceId: known.instanceId, file };
+}
+
+/** Whether one was made there: for who looks at what is there, and makes nothing. */
+export function isDataDir(path: string): boolean {
+  return existsSync(join(path, "instance.json"));
 }
 
 /** undefined = a new directory. Half a file is no new directory: guests may still run under its old name. */

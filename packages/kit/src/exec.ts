@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { StringDecoder } from "node:string_decoder";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { startUnhurried } from "./urgent-work.ts";
 
 export interface ExecOptions {
   readonly signal?: AbortSignal;
@@ -71,12 +72,14 @@ export const exec: Exec = (program, args, options = {}) => {
     }
     const argv = [program, ...args];
     const [first = program, ...rest] = options.diesWithUs === true ? dyingWithUs(argv) : argv;
-    const child = spawn(first, rest, {
-      cwd: options.cwd,
-      env: { ...(options.env ?? MINIMAL_ENV) },
-      stdio: ["pipe", options.stdoutFile ?? "pipe", "pipe"],
-      shell: false,
-    });
+    const child = startUnhurried(() =>
+      spawn(first, rest, {
+        cwd: options.cwd,
+        env: { ...(options.env ?? MINIMAL_ENV) },
+        stdio: ["pipe", options.stdoutFile ?? "pipe", "pipe"],
+        shell: false,
+      }),
+    );
     let failure: AppError | undefined;
     let bytes = 0;
     // What it left in the background may hold its output open for ever: nobody waits for that.

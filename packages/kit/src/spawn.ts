@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { given } from "@gpve/contracts/given.ts";
 import { MINIMAL_ENV } from "./exec.ts";
+import { startUnhurried } from "./urgent-work.ts";
 
 export interface DetachedOptions {
   /** Output goes here, appended. */
@@ -17,13 +18,15 @@ export interface DetachedOptions {
 export function spawnDetached(file: string, args: readonly string[], options: DetachedOptions): number {
   const log = openSync(options.logFile, "a", 0o600);
   try {
-    const child = spawn(file, args, {
-      detached: true,
-      stdio: ["ignore", log, log],
-      shell: false,
-      ...given({ cwd: options.cwd }),
-      ...(options.env === undefined ? {} : { env: { ...options.env } }),
-    });
+    const child = startUnhurried(() =>
+      spawn(file, args, {
+        detached: true,
+        stdio: ["ignore", log, log],
+        shell: false,
+        ...given({ cwd: options.cwd }),
+        ...(options.env === undefined ? {} : { env: { ...options.env } }),
+      }),
+    );
     child.on("error", () => {
       // The caller waits for readiness and reports what the log says.
     });
@@ -45,12 +48,14 @@ export function spawnReporting(
   options: { readonly timeoutMs: number; readonly env?: Readonly<Record<string, string>> },
 ): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, {
-      detached: true,
-      stdio: ["ignore", "pipe", "ignore"],
-      shell: false,
-      env: { ...(options.env ?? MINIMAL_ENV) },
-    });
+    const child = startUnhurried(() =>
+      spawn(file, args, {
+        detached: true,
+        stdio: ["ignore", "pipe", "ignore"],
+        shell: false,
+        env: { ...(options.env ?? MINIMAL_ENV) },
+      }),
+    );
     let text = "";
     const finish = (): void => {
       clearTimeout(timer);
@@ -94,12 +99,14 @@ export function spawnPiped(
   args: readonly string[],
   options: { readonly env?: Readonly<Record<string, string>> } = {},
 ): PipedProcess {
-  const child = spawn(file, args, {
-    stdio: ["pipe", "pipe", "ignore"],
-    shell: false,
-    cwd: "/",
-    env: { ...(options.env ?? MINIMAL_ENV) },
-  });
+  const child = startUnhurried(() =>
+    spawn(file, args, {
+      stdio: ["pipe", "pipe", "ignore"],
+      shell: false,
+      cwd: "/",
+      env: { ...(options.env ?? MINIMAL_ENV) },
+    }),
+  );
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   child.on("error", () => resolve());
   child.on("close", () => resolve());
@@ -118,12 +125,14 @@ export function spawnConnection(
   options: { readonly env?: Readonly<Record<string, string>> } = {},
 ): Socket {
   const script = 'exec "$0" "$@" <&3 >&3 3>&-';
-  const child = spawn("sh", ["-c", script, file, ...args], {
-    stdio: ["ignore", "ignore", "ignore", "pipe"],
-    shell: false,
-    cwd: "/",
-    env: { ...(options.env ?? MINIMAL_ENV) },
-  });
+  const child = startUnhurried(() =>
+    spawn("sh", ["-c", script, file, ...args], {
+      stdio: ["ignore", "ignore", "ignore", "pipe"],
+      shell: false,
+      cwd: "/",
+      env: { ...(options.env ?? MINIMAL_ENV) },
+    }),
+  );
   const connection = child.stdio[3] as Socket;
   child.on("error", () => connection.destroy());
   // Told by its end.
@@ -134,13 +143,15 @@ export function spawnConnection(
 
 /** Starts a process that has this connection open too, as descriptor 3, for as long as it likes. */
 export function spawnHolding(file: string, args: readonly string[], connection: Socket): void {
-  const child = spawn(file, args, {
-    detached: true,
-    stdio: ["ignore", "ignore", "ignore", connection],
-    shell: false,
-    cwd: "/",
-    env: { ...MINIMAL_ENV },
-  });
+  const child = startUnhurried(() =>
+    spawn(file, args, {
+      detached: true,
+      stdio: ["ignore", "ignore", "ignore", connection],
+      shell: false,
+      cwd: "/",
+      env: { ...MINIMAL_ENV },
+    }),
+  );
   child.on("error", () => {
     // Then the connection lives as long as we do.
   });

@@ -128,3 +128,5 @@ int terminal_main(char **argv);
 int tool_main(void);
 int hold_main(void);
 int watchdog_main(const char *device, const char *seconds);
+// dial.c: a line to a TCP port on one device's own network.
+int dial_main(const char *device, const char *mark_text, const char *address, const char *port_text);

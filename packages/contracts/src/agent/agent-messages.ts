@@ -256,6 +256,11 @@ export const ConsoleTunnelAnswer = answer({
 export type ConsoleOpened = Static<typeof ConsoleTunnelAnswer>;
 export const SpiceTunnelAnswer = answer({ kind: Type.Literal("spice") });
 
+/** A line to a TCP port of a VM; without an address, to one that the node sees at its cards. */
+export const GuestPortRequest = request({ vmid, port, address: Type.Optional(Type.String()) });
+export const GuestPortAnswer = answer({ kind: Type.Literal("port"), address: Type.String() });
+export type GuestPortOpened = Static<typeof GuestPortAnswer>;
+
 /** A line that a running VM of another cluster comes by. */
 export const MtunnelRequest = request({
   vmid,

@@ -1,31 +1,12 @@
 // What servers ask of agents beside PVE's methods: what each needs of whoever asks, and the shapes of request and answer.
 // PVE's own methods have their permissions and parameters in the generated table; all are judged by the same evaluator.
-import type { Static, TSchema } from "typebox";
+import type { Static } from "typebox";
 import type { DeclaredRoute } from "../pve/routes.ts";
-import type { PveCheck, PvePermission } from "../pve/schema.ts";
 import * as message from "./agent-messages.ts";
+import { type AgentRouteDecl, check, like, perm, route } from "./route-declaration.ts";
 import * as moves from "./vcluster-move-messages.ts";
 import * as saves from "./vcluster-save-messages.ts";
 import * as standby from "./vcluster-standby-messages.ts";
-
-type Needs = PvePermission | { readonly like: DeclaredRoute };
-
-export interface AgentRouteDecl<Q extends TSchema = TSchema, A extends TSchema = TSchema> {
-  readonly needs: Needs;
-  /** Checked by the node. */
-  readonly request: Q;
-  /** Checked by the server: a node may be anybody's. For tunnels, what the node says when it has opened one. */
-  readonly answer: A;
-}
-
-const route = <Q extends TSchema, A extends TSchema>(
-  needs: Needs,
-  request: Q,
-  answer: A,
-): AgentRouteDecl<Q, A> => ({ needs, request, answer });
-const perm = (path: string, ...privileges: readonly string[]): PveCheck => ["perm", path, privileges];
-const check = (needed: PveCheck): Needs => ({ check: needed });
-const like = (declared: DeclaredRoute): Needs => ({ like: declared });
 
 /** A fixed list of addresses is fetched from, but the node is the one that fetches: as for a download by URL. */
 const makeImage = check([
@@ -192,6 +173,16 @@ export const agentRoutes = {
     saves.VclusterRotateRequest,
     message.UpidAnswer,
   ),
+  "PUT /gpve/nodes/{node}/vclusters/{vcluster}/authority": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    saves.VclusterTakeAuthorityRequest,
+    message.NoAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/rotation": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    saves.VclusterRotationRequest,
+    saves.VclusterRotationAnswer,
+  ),
   "GET /gpve/nodes/{node}/vclusters/{vcluster}/place": route(
     check(perm("/pool/{tenant}", "VC.Config")),
     moves.VclusterPlaceRequest,
@@ -348,6 +339,11 @@ export const agentRoutes = {
     like("POST /nodes/{node}/qemu/{vmid}/spiceproxy"),
     message.VmRequest,
     message.SpiceTunnelAnswer,
+  ),
+  "TUNNEL /gpve/nodes/{node}/vms/{vmid}/port": route(
+    check(perm("/vms/{vmid}", "VM.Console")),
+    message.GuestPortRequest,
+    message.GuestPortAnswer,
   ),
   "POST /gpve/nodes/{node}/vms/{vmid}/mtunnel": route(
     like("POST /nodes/{node}/qemu/{vmid}/mtunnel"),

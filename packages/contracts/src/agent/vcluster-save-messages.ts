@@ -17,6 +17,10 @@ export const VclusterBackupRequest = request({
   notes: Type.Optional(Type.String()),
   protected: Type.Optional(Type.Boolean()),
   prune: Type.Optional(Type.String({ description: "What is kept, instead of what the storage says." })),
+  /** Of one on several nodes: the others, each with the note by which it gives its volumes. */
+  volumesFrom: Type.Optional(
+    Type.Array(Type.Object({ node: Type.String(), moveId: Type.String() }, { additionalProperties: false })),
+  ),
   requestId,
 });
 /** Of a cluster that may be gone. */
@@ -82,7 +86,32 @@ export const VclusterRotateRequest = request({
   graceHours: Type.Optional(Type.Integer({ minimum: 1, maximum: 8760 })),
   /** End the trust in the one before, instead of making a new one. */
   dropOld: Type.Optional(Type.Boolean()),
+  /** Of a cluster on several nodes a server leads: what this node does now. */
+  part: Type.Optional(
+    Type.Union([
+      Type.Literal("begin"),
+      Type.Literal("control plane"),
+      Type.Literal("workers"),
+      Type.Literal("pods"),
+      Type.Literal("settle"),
+      Type.Literal("turn"),
+      Type.Literal("forget"),
+      Type.Literal("leavings"),
+    ]),
+  ),
   requestId,
+});
+/** What signs for the cluster from now on, and what is trusted beside it. */
+export const VclusterTakeAuthorityRequest = request({
+  vcluster,
+  tenant,
+  secrets: Type.Record(Type.String(), Type.String()),
+});
+export const VclusterRotationRequest = request({ vcluster, tenant });
+/** Without a time: it has one authority alone. */
+export const VclusterRotationAnswer = Type.Object({
+  until: Type.Optional(Type.Number()),
+  isWhole: Type.Optional(Type.Boolean()),
 });
 
 export const VclusterLogRequest = request({

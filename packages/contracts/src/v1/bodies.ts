@@ -215,7 +215,12 @@ export const VmBackupRequestSchema = Type.Object(
 
 export const ComponentRequestSchema = Type.Object(
   {
-    version: Type.Optional(Type.String({ description: "Default: the newest that there is." })),
+    version: Type.Optional(
+      Type.String({
+        description: "Such as 1.36.4, or debian; default the newest that there is.",
+        pattern: "^[0-9A-Za-z][0-9A-Za-z.+-]{0,39}$",
+      }),
+    ),
     from: Type.Optional(
       Type.Union([Type.Literal("download"), Type.Literal("debian"), Type.Literal("go")], {
         description: "To install: only this way; default each in turn.",

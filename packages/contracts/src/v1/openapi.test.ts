@@ -122,3 +122,11 @@ describe("the routes of /api/v1", () => {
     }
   });
 });
+
+it("lets a virtual cluster be deleted with its volumes, by both of its paths", () => {
+  const deletes = v1Routes().filter(
+    ({ method, path }) => method === "DELETE" && path.endsWith("/vclusters/{name}"),
+  );
+  expect(deletes.map(({ path }) => path)).toHaveLength(2);
+  for (const { query } of deletes) expect(query?.map(({ name }) => name)).toContain("force");
+});

@@ -25,6 +25,8 @@ export interface OpenApiDocument {
   };
 }
 
+const SWITCHING = 101;
+
 export const securitySchemes = {
   ticket: { type: "apiKey", in: "cookie", name: "PVEAuthCookie", description: "Changes also need csrf." },
   csrf: { type: "apiKey", in: "header", name: "CSRFPreventionToken" },
@@ -115,10 +117,10 @@ function operationOf(route: V1Route): JsonObject {
           },
         }),
     responses: {
-      [String(route.response.status)]: {
-        description: "Done",
-        content: contentOf(route),
-      },
+      [String(route.response.status)]:
+        route.response.status === SWITCHING
+          ? { description: "A websocket" }
+          : { description: "Done", content: contentOf(route) },
       default: { $ref: "#/components/responses/Problem" },
     },
     "x-gpve-permission": { rule: route.permission, text: describePermission(route.permission) },

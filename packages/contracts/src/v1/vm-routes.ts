@@ -6,6 +6,23 @@ import {
   VmBackupRequestSchema,
 } from "./bodies.ts";
 import { authenticated } from "./permission.ts";
+import { count, text } from "./query-parameters.ts";
+
+/** Served apart from the others, as a websocket. */
+export const vmTunnelRoute = {
+  operationId: "vmTunnel",
+  method: "GET",
+  path: "/virtualmachines/{vmid}/tunnel",
+  summary:
+    "A line to a TCP port of a running VM, as a websocket of binary messages; needs VM.Console on the VM. The node must see the address at the VM's own card",
+  permission: authenticated,
+  audit: "read",
+  query: [
+    count("port", "The TCP port, from 1 on.", 65_535),
+    text("address", "Which of the VM's addresses; default one that its node sees at its cards."),
+  ],
+  response: { status: 101, schema: "any" },
+} as const;
 
 export const vmRoutes = [
   {
@@ -56,6 +73,7 @@ export const vmRoutes = [
     audit: "read",
     response: { status: 200, schema: "png" },
   },
+  vmTunnelRoute,
   {
     operationId: "vmLog",
     method: "GET",

@@ -30,6 +30,13 @@ export const SYSTEM_WORK = {
   ],
   // Node after node, likewise; and back, where one of them cannot.
   "vcluster-upgrade": ["POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade"],
+  /** A server leads the exchange of a cluster's authority from node to node. */
+  "vcluster-rotation": [
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority",
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/authority",
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/rotation",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca",
+  ],
   // A node is lost, and another gets the replica that it had.
   "vcluster-replicas": [
     "POST /gpve/nodes/{node}/vclusters",

@@ -29,6 +29,9 @@ export interface TrackedDisk extends DiskAccess {
   changes(offset: number, length: number): Promise<readonly ChangedExtent[]>;
 }
 
+/** What archives count disks in. */
+export const CLUSTER_BYTES = 65_536;
+
 export interface ImageRequest extends ImageLayer {
   /** Images below it, nearest first, as our records have them. */
   readonly backing?: readonly ImageLayer[];
@@ -163,7 +166,7 @@ export interface BackupHooks {
 /** The time that archives are named by. */
 export interface CivilClock {
   /** Local time as in an archive's name. */
-  civilTime(ms: number): {
+  localMoment(ms: number): {
     year: number;
     month: number;
     day: number;

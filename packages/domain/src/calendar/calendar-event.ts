@@ -1,5 +1,6 @@
 // Calendar events as PVE reads them: `[days] [date] [time] [UTC]`, or one word such as `daily`. Close to systemd's, but
 // not the same: days may be ranges over Sunday, a lone number is minutes, seconds are allowed.
+import { given } from "@gpve/contracts/given.ts";
 import type { EventValue, EventValues } from "./event-values.ts";
 
 export interface CalendarEvent {
@@ -201,7 +202,7 @@ function parseValue(text: string, limit: number): Part<EventValue> {
   if (end !== undefined && start.value > end.value) {
     return context(end.rest, "range start is bigger than end");
   }
-  const limits = { start: start.value, ...(end === undefined ? {} : { end: end.value }) };
+  const limits = { start: start.value, ...given({ end: end?.value }) };
   const { rest } = end ?? start;
   if (!rest.startsWith("/")) return { value: limits, rest };
   const step = parseNumber(rest.slice(1), limit);

@@ -15,9 +15,16 @@ export interface StorageDefaults {
 export const STORAGE_DEFAULTS = "storage-defaults";
 
 const USES = ["vmDisk", "iso", "backup"] as const;
+/** Every cluster begins with it. */
+const FIRST_STORAGE = "local";
 
 export function storageDefaults(records: RecordReader): StorageDefaults {
   const entries = records.collection(clusterCollection).list();
   const kept = entries.find(({ id }) => id === STORAGE_DEFAULTS)?.value ?? {};
   return Object.fromEntries(USES.flatMap((use) => (typeof kept[use] === "string" ? [[use, kept[use]]] : [])));
+}
+
+/** With what is taken where no configuration says either. */
+export function chosenStorages(records: RecordReader): Required<StorageDefaults> {
+  return { vmDisk: FIRST_STORAGE, iso: FIRST_STORAGE, backup: FIRST_STORAGE, ...storageDefaults(records) };
 }

@@ -12,8 +12,8 @@ const fault = (kind: Fault, message: string): AppError =>
 const hasFault = (err: unknown, kind: Fault): boolean => isAppError(err) && err.data["fault"] === kind;
 
 /** It answered that it has not got this. */
-export const refused = (message: string): AppError => fault("refused", message);
-export const isRefused = (err: unknown): boolean => hasFault(err, "refused");
+export const notHad = (message: string): AppError => fault("refused", message);
+export const isNotHad = (err: unknown): boolean => hasFault(err, "refused");
 
 /** It is not what its publisher vouches for. */
 export const forged = (message: string): AppError => fault("forged", message);

@@ -20,8 +20,9 @@ export interface GuestMove {
   /** Milliseconds since the epoch. */
   readonly at: number;
   /** replica: the guest stays where it is, and a copy of its disks is all that goes over. vcluster: no guest, but the
-   * control plane of a virtual cluster; `vmid` is 0. standby: what such a one's store commits, for as long as it is followed. */
-  readonly purpose?: "replica" | "vcluster" | "standby";
+   * control plane of a virtual cluster; `vmid` is 0. standby: what such a one's store commits, for as long as it is followed.
+   * volumes: those of its workers, which `from` asks `to` for. */
+  readonly purpose?: "replica" | "vcluster" | "standby" | "volumes";
   /** Its name. */
   readonly vcluster?: string;
   /** The nodes are in different regions. */

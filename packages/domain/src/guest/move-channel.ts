@@ -3,6 +3,7 @@ import type { GuestMove } from "./guest-move.ts";
 import type { GuestType } from "./guest-kinds.ts";
 import type { ReplicaKeeper } from "../replication/replica.ts";
 import type { ClusterKeeper } from "../vcluster/move/cluster-moves.ts";
+import type { VolumeSource } from "../vcluster/backup/cluster-volumes.ts";
 import type { StandbyKeeper } from "../vcluster/standby/ports.ts";
 import type { GuestProcess } from "./guest-processes.ts";
 import type { RamTransfer, WantedTransfer } from "../vm/migrate/ram-transfer.ts";
@@ -77,6 +78,10 @@ export interface MoveSource {
 
 export interface ForwardedSocket {
   readonly path: string;
+  /** From now on the guest may send so much; if it sends more, it is hung up on. */
+  allow(bytes: number): void;
+  /** It was hung up on for that. */
+  readonly isExceeded: boolean;
   close(): Promise<void>;
 }
 
@@ -102,6 +107,8 @@ export interface MoveReceiver {
   readonly clusters?: ClusterKeeper | undefined;
   /** Follows their stores. */
   readonly standbys?: StandbyKeeper | undefined;
+  /** Gives volumes of their workers for a backup. */
+  readonly volumes?: VolumeSource | undefined;
   /** A unix socket that the guest serves. */
   socketOf(move: GuestMove, channel: string): { readonly path: string; readonly ownerUid?: number };
 }

@@ -34,6 +34,52 @@ export function compileRules(rules: Rules, nodes: readonly string[]): CompiledRu
   return { nodeAffinity, together, apart: pairsApart(check.negative(), groups), dropped: check.dropped };
 }
 
+export interface Crowded {
+  readonly resources: readonly string[];
+  /** All that they may be on, and fewer than they are. */
+  readonly nodes: readonly string[];
+}
+
+/** Resources that must be apart, and of which not all can run at once, whatever becomes of the nodes. */
+export function crowdedApart(rules: Rules, nodes: readonly string[]): Crowded | undefined {
+  const { nodeAffinity, dropped } = compileRules(rules, nodes);
+  const homeOf = (sid: string): readonly string[] => {
+    const home = nodeAffinity.get(sid);
+    return home?.strict === true ? nodes.filter((node) => home.nodes.has(node)) : nodes;
+  };
+  for (const rule of rules) {
+    if (rule.type !== "resource-affinity" || rule.affinity !== "negative") continue;
+    if (dropped.some(({ id }) => id === rule.id)) continue;
+    const crowded = withoutRoom(rule.resources, homeOf);
+    if (crowded !== undefined) return crowded;
+  }
+  return undefined;
+}
+
+/** Gives each a node of its own, where those before may have to take another one of theirs; else those who cannot. */
+function withoutRoom(
+  resources: readonly string[],
+  homeOf: (sid: string) => readonly string[],
+): Crowded | undefined {
+  const taken = new Map<string, string>();
+  for (const sid of resources) {
+    const tried = new Set<string>();
+    const settle = (each: string): boolean =>
+      homeOf(each).some((node) => {
+        if (tried.has(node)) return false;
+        tried.add(node);
+        const holder = taken.get(node);
+        if (holder !== undefined && !settle(holder)) return false;
+        taken.set(node, each);
+        return true;
+      });
+    if (settle(sid)) continue;
+    const holders = [...tried].flatMap((node) => taken.get(node) ?? []);
+    return { resources: [sid, ...holders].toSorted(), nodes: [...tried].toSorted() };
+  }
+  return undefined;
+}
+
 function pairsApart(negative: readonly ResourceAffinityRule[], groups: readonly ReadonlySet<string>[]) {
   const apart = new Map<string, Set<string>>();
   const groupOf = (sid: string) => groups.find((group) => group.has(sid)) ?? new Set([sid]);

@@ -66,4 +66,6 @@ export interface GuestActions {
    * (stopped, its disks within reach of the target), the manager hands its configuration over.
    */
   readonly move: (sid: string, target: string, order: string) => Outcome;
+  /** What stood against the last of these that failed, where that is known. */
+  readonly whyNot?: (sid: string) => string | undefined;
 }

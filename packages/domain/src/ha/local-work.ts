@@ -83,7 +83,7 @@ export class LocalWork {
       this.#startFailures.delete(sid);
       return "success";
     }
-    this.#env.log("warning", `unable to start service ${sid}`);
+    this.#env.log("warning", `unable to start service ${sid}${this.#because(sid)}`);
     const limit = this.#env.services().get(sid)?.maxRestart ?? 0;
     const failures = (this.#startFailures.get(sid) ?? 0) + 1;
     if (failures <= limit) {
@@ -156,8 +156,13 @@ export class LocalWork {
   }
 
   #notMoved(sid: string): ExitCode {
-    this.#env.log("error", `service ${sid} not moved (migration error)`);
+    this.#env.log("error", `service ${sid} not moved (migration error)${this.#because(sid)}`);
     return "error";
+  }
+
+  #because(sid: string): string {
+    const why = this.#env.guests.whyNot?.(sid);
+    return why === undefined ? "" : `: ${why}`;
   }
 
   #sayError(sid: string, uid: string): undefined {

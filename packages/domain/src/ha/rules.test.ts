@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { compileRules } from "./compile-rules.ts";
+import { compileRules, crowdedApart } from "./compile-rules.ts";
 import { parseRules, rulesFromGroups } from "./rules.ts";
 
 const nodes = ["n1", "n2", "n3"];
@@ -68,6 +68,25 @@ describe("of rules that contradict each other both sides are dropped:", () => {
   ])("%s", (_what, texts, dropped) => {
     expect(droppedOf(...texts)).toEqual(dropped);
   });
+});
+
+test("those who must be apart need a node each, whichever they may be on", () => {
+  const crowded = (...texts: readonly string[]) => crowdedApart(parseRules(texts.join("\n")), nodes);
+  const apart = tie("apart", "vm:1,vm:2,vm:3", "negative");
+  expect(
+    crowded(apart, home("a", "vm:1", "n1"), home("b", "vm:2", "n1"), home("c", "vm:3", "n2,n3")),
+  ).toEqual({
+    resources: ["vm:1", "vm:2"],
+    nodes: ["n1"],
+  });
+  // Who came first takes another one of its nodes.
+  expect(crowded(apart, home("a", "vm:1", "n1,n2"), home("b", "vm:2", "n1"))).toBeUndefined();
+  expect(crowded(apart, home("a", "vm:1,vm:2", "n1,n2"), home("b", "vm:3", "n1,n2,n3"))).toBeUndefined();
+  // Preferred is not strict, and who is tied to another lives where that one does.
+  expect(crowded(apart, home("a", "vm:1", "n1", 0), home("b", "vm:2", "n1"))).toBeUndefined();
+  expect(
+    crowded(apart, home("a", "vm:1", "n1"), home("b", "vm:9", "n1"), tie("t", "vm:9,vm:2", "positive")),
+  ).toEqual({ resources: ["vm:1", "vm:2"], nodes: ["n1"] });
 });
 
 test("who is tied to a service shares its home and its enemies", () => {

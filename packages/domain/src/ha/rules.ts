@@ -44,7 +44,7 @@ export function rulesFromGroups(
       ]),
     ),
   );
-  const held = groups.filter(({ values }) => values.get("nofailback") === "1");
+  const held = groups.filter(({ values }) => isOn(values.get("nofailback")));
   return { rules, withoutFailback: new Set(held.flatMap(({ id }) => members.get(id) ?? [])) };
 }
 
@@ -70,14 +70,16 @@ function parseSections(text: string): readonly Section[] {
 }
 
 function ruleFrom(type: string, id: string, values: ReadonlyMap<string, string>): readonly Rule[] {
-  if (values.has("disable") && values.get("disable") !== "0") return [];
+  const disable = values.get("disable");
+  // PVE writes the word alone.
+  if (disable === "" || isOn(disable)) return [];
   const resources = list(values.get("resources")).toSorted();
   if (type === "node-affinity") {
     const nodes = list(values.get("nodes")).map((entry): [string, number] => {
       const [node, priority] = entry.split(":");
       return [node ?? "", Number(priority ?? 0)];
     });
-    return [{ type, id, resources, nodes: new Map(nodes), strict: values.get("strict") === "1" }];
+    return [{ type, id, resources, nodes: new Map(nodes), strict: isOn(values.get("strict")) }];
   }
   if (type !== "resource-affinity") return [];
   const affinity = values.get("affinity");
@@ -86,4 +88,9 @@ function ruleFrom(type: string, id: string, values: ReadonlyMap<string, string>)
 
 function list(text: string | undefined): readonly string[] {
   return (text ?? "").split(/[,;\s]+/).filter((entry) => entry !== "");
+}
+
+/** As PVE's files have it. */
+function isOn(text: string | undefined): boolean {
+  return /^(?:1|on|yes|true)$/i.test(text ?? "");
 }

@@ -13,6 +13,7 @@ export interface CatalogueImage {
 
 export const imageRecipes = {
   tiny: "a Linux that boots in seconds, for trying and testing: busybox, guest agent, cloud-init basics",
+  lb: "a load balancer's machine: haproxy before the API servers of a cluster, and nothing to log in to",
   debian: "the Debian of this host, with cloud-init and guest agent",
 } as const;
 

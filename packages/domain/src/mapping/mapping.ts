@@ -101,13 +101,13 @@ export function entriesOf({ type, map }: Mapping): MappingEntry[] {
 }
 
 /** As a VM's command line wants them. */
-export interface NodeMappings {
+export interface MappingsOfNode {
   readonly pciMappings: Readonly<Record<string, PciMapping>>;
   readonly usbMappings: Readonly<Record<string, readonly UsbMappingEntry[]>>;
   readonly directories: ReadonlyMap<string, string>;
 }
 
-export function mappingsOn(all: readonly Mapping[], node: string): NodeMappings {
+export function mappingsOn(all: readonly Mapping[], node: string): MappingsOfNode {
   const pciMappings: Record<string, PciMapping> = {};
   const usbMappings: Record<string, readonly UsbMappingEntry[]> = {};
   const directories = new Map<string, string>();

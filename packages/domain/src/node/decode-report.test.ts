@@ -104,9 +104,13 @@ const report: Required<NodeReport> = {
       cpuSeconds: 9,
       wakes: 2,
       lastWakeMs: 62,
-      vnodes: [{ name: "worker-1", running: true, cpus: 2, memoryBytes: 4, pods: 3 }],
+      vnodes: [
+        { name: "worker-1", running: true, cpus: 2, memoryBytes: 4, pods: 3, volumes: 2, accelerator: "tcg" },
+      ],
+      keysAt: 7,
+      formerTrustedUntil: 8,
       pods: { default: 3 },
-      requests: { list: { count: 1, seconds: 0.5 } },
+      requests: { list: { count: 1, seconds: 0.5, buckets: { "0.5": 1 } } },
     },
   ],
   ends: [

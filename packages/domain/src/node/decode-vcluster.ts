@@ -33,6 +33,8 @@ export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
     ...numbers("cpuSeconds"),
     ...numbers("wakes"),
     ...numbers("lastWakeMs"),
+    ...numbers("keysAt"),
+    ...numbers("formerTrustedUntil"),
     ...(row["standby"] === undefined ? {} : { standby: decodeStandby(row["standby"]) }),
     ...(Array.isArray(row["vnodes"])
       ? { vnodes: row["vnodes"].slice(0, MOST_FIGURES).map(decodeVnode) }
@@ -45,7 +47,14 @@ export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
       : {
           requests: eachOf(row["requests"], "requests", (value) => {
             const figures = fields(value, "requests");
-            return { count: number(figures, "count"), seconds: number(figures, "seconds") };
+            const { buckets } = figures;
+            return {
+              count: number(figures, "count"),
+              seconds: number(figures, "seconds"),
+              ...(buckets === undefined
+                ? {}
+                : { buckets: eachOf(buckets, "buckets", (each) => Number(each) || 0) }),
+            };
           }),
         }),
   };
@@ -75,6 +84,8 @@ function decodeVnode(json: unknown): VnodeRuntime {
     cpus: number(row, "cpus"),
     memoryBytes: number(row, "memoryBytes"),
     pods: number(row, "pods"),
+    ...(row["volumes"] === undefined ? {} : { volumes: number(row, "volumes") }),
+    ...(row["accelerator"] === undefined ? {} : { accelerator: oneOf(row, "accelerator", ["kvm", "tcg"]) }),
   };
 }
 

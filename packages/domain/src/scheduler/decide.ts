@@ -3,8 +3,17 @@
 import { keptRefusals } from "./kept-refusals.ts";
 import type { PlacementRequest } from "./model.ts";
 import type { ClusterState } from "./cluster-state.ts";
-import type { CustomPlugin, Filter, NodeFigures, PreparedFilter, PreparedScore, Question } from "./plugin.ts";
-import { scoresFor, type Policy } from "./policy.ts";
+import {
+  eachNode,
+  sift,
+  type CustomPlugin,
+  type Filter,
+  type NodeFigures,
+  type PreparedFilter,
+  type PreparedScore,
+  type Question,
+} from "./plugin.ts";
+import type { Policy } from "./policy.ts";
 
 export interface Decision {
   /** undefined = no node can take it. */
@@ -42,7 +51,11 @@ export function decide(state: ClusterState, request: PlacementRequest, policy: P
   const { kept, refused, filters } = prepared;
   const nodes = state.nodes.length;
   const counts = new Uint32Array(1 + kept.length + filters.length);
-  const feasible = new Int32Array(nodes);
+  const { feasible, totals, parts } = state.memo("scratch", () => ({
+    feasible: new Int32Array(nodes),
+    totals: new Float64Array(nodes),
+    parts: new Float64Array(nodes),
+  }));
   let found = 0;
   for (let at = 0; at < nodes; at++) {
     const by = refused[at] ?? 0;
@@ -50,11 +63,11 @@ export function decide(state: ClusterState, request: PlacementRequest, policy: P
     else counts[by] = (counts[by] ?? 0) + 1;
   }
   for (const [index, filter] of filters.entries()) {
-    const left = filter.sift?.(feasible, found) ?? sift(filter, feasible, found);
+    const left = sift(filter, feasible, found);
     counts[1 + kept.length + index] = found - left;
     found = left;
   }
-  const totals = totalsOf(prepared.scores, feasible.subarray(0, found));
+  sumUp(prepared.scores, feasible.subarray(0, found), totals.subarray(0, found), parts.subarray(0, found));
   let [best, bestScore, bestHash] = [-1, Number.NEGATIVE_INFINITY, 0];
   const seed = hashOf(request.id);
   const hashes = state.memo("hashes", () => Uint32Array.from(state.nodes, ({ name }) => hashOf(name)));
@@ -89,7 +102,7 @@ export function prepare(state: ClusterState, request: PlacementRequest, policy: 
     ...policy.custom.flatMap((plugin) => customFilter(question, plugin)),
   ];
   const scores = [
-    ...scoresFor(policy, strategy).flatMap(({ score, weight }) => {
+    ...policy.scores[strategy].flatMap(({ score, weight }) => {
       const prepared = score.prepare(question);
       return prepared === undefined ? [] : [{ name: score.name, weight, ...prepared }];
     }),
@@ -98,35 +111,39 @@ export function prepare(state: ClusterState, request: PlacementRequest, policy: 
   return { question, kept, refused: keptRefusals(question, kept), filters, scores };
 }
 
-function sift(filter: PreparedFilter, nodes: Int32Array, count: number): number {
-  let left = 0;
-  for (let index = 0; index < count; index++) {
-    const at = nodes[index] ?? 0;
-    if (!filter.refuses(at)) nodes[left++] = at;
-  }
-  return left;
-}
-
 /** Of each node, weighted and on one scale; 0 to 100. */
 export function totalsOf(scores: readonly NamedScore[], nodes: Int32Array): Float64Array {
   const totals = new Float64Array(nodes.length);
-  const weights = scores.reduce((sum, { weight }) => sum + weight, 0);
-  for (const score of scores) {
-    const parts = partsOf(score, nodes);
-    const share = score.weight / weights;
-    for (let index = 0; index < parts.length; index++)
-      totals[index] = (totals[index] ?? 0) + share * (parts[index] ?? 0);
-  }
+  sumUp(scores, nodes, totals, new Float64Array(nodes.length));
   return totals;
 }
 
 /** One score of each node, 0 to 100. */
 export function partsOf(score: PreparedScore, nodes: Int32Array): Float64Array {
   const parts = new Float64Array(nodes.length);
-  if (score.fill === undefined)
-    for (let index = 0; index < nodes.length; index++) parts[index] = score.of(nodes[index] ?? 0);
-  else score.fill(nodes, parts);
-  if (score.lowerIsBetter !== true) return parts;
+  fillParts(score, nodes, parts);
+  return parts;
+}
+
+function sumUp(
+  scores: readonly NamedScore[],
+  nodes: Int32Array,
+  totals: Float64Array,
+  parts: Float64Array,
+): void {
+  totals.fill(0);
+  const weights = scores.reduce((sum, { weight }) => sum + weight, 0);
+  for (const score of scores) {
+    fillParts(score, nodes, parts);
+    const share = score.weight / weights;
+    for (let index = 0; index < parts.length; index++)
+      totals[index] = (totals[index] ?? 0) + share * (parts[index] ?? 0);
+  }
+}
+
+function fillParts(score: PreparedScore, nodes: Int32Array, parts: Float64Array): void {
+  score.fill(nodes, parts);
+  if (score.lowerIsBetter !== true) return;
   let [least, most] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (let index = 0; index < parts.length; index++) {
     const value = parts[index] ?? 0;
@@ -136,7 +153,6 @@ export function partsOf(score: PreparedScore, nodes: Int32Array): Float64Array {
   const range = most - least;
   for (let index = 0; index < parts.length; index++)
     parts[index] = range === 0 ? 100 : (100 * (most - (parts[index] ?? 0))) / range;
-  return parts;
 }
 
 function switchedOff(question: Question, policy: Policy): readonly NamedFilter[] {
@@ -165,7 +181,7 @@ function customScore(question: Question, { name, score, weight }: CustomPlugin):
     const value = node === undefined ? 0 : score(node, question.request, figuresAt(question.state, at));
     return Number.isFinite(value) ? Math.min(100, Math.max(0, value)) : 0;
   };
-  return [{ name, weight, of }];
+  return [{ name, weight, fill: eachNode(of) }];
 }
 
 function figuresAt(state: ClusterState, at: number): NodeFigures {

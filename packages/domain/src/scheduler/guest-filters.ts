@@ -6,7 +6,8 @@ import { HOSTNAME_LABEL, TENANT_LABEL } from "./model.ts";
 import type { GuestTerm, PlacementRequest, SpreadRule } from "./model.ts";
 import { missingLabel, nodeFilters } from "./node-filters.ts";
 import { keptRefusals } from "./kept-refusals.ts";
-import { nodeAt, type Filter, type PreparedFilter, type Question } from "./plugin.ts";
+import { nodeAt, sift, type Filter, type PreparedFilter, type Question } from "./plugin.ts";
+import type { Topology } from "./topology.ts";
 import { listText } from "./words.ts";
 
 export const guestFilters: readonly Filter[] = [
@@ -48,7 +49,7 @@ export function nearOf({ rules, labels }: PlacementRequest): string {
 export interface Distances {
   readonly total: number;
   readonly farthest: (node: number) => number;
-  readonly mean: (node: number) => number;
+  readonly means: (nodes: Int32Array, means: Float64Array) => void;
 }
 
 /** From counts of each level: nobody looks at every pair of nodes. */
@@ -67,15 +68,18 @@ export function distances(state: ClusterState, near: string): Distances {
       for (let level = 0; level < levels.length; level++) if (within(at, level) >= hosts.total) return level;
       return levels.length;
     },
-    mean: (at) => {
-      if (hosts.total === 0) return 0;
-      let [sum, seen] = [0, 0];
-      for (let level = 0; level < levels.length; level++) {
-        const found = Math.max(seen, within(at, level));
-        sum += level * (found - seen);
-        seen = found;
+    means: (nodes, means) => {
+      for (let index = 0; index < nodes.length; index++) {
+        const at = nodes[index] ?? 0;
+        let sum = 0;
+        let seen = 0;
+        for (let level = 0; level < levels.length; level++) {
+          const found = Math.max(seen, within(at, level));
+          sum += level * (found - seen);
+          seen = found;
+        }
+        means[index] = hosts.total === 0 ? 0 : (sum + levels.length * (hosts.total - seen)) / hosts.total;
       }
-      return (sum + levels.length * (hosts.total - seen)) / hosts.total;
     },
   };
 }
@@ -121,8 +125,7 @@ function apart(question: Question): readonly PreparedFilter[] {
     const { topologyKey = HOSTNAME_LABEL } = term;
     const { topology, counts } = state.counts(term.guests, topologyKey);
     return {
-      // A node without the label is in no place that it would share.
-      refuses: (at) => (counts[topology.placeOf[at] ?? -1] ?? 0) > 0,
+      ...notBeside(topology, counts),
       why: (at) =>
         `${namesAt(state, topologyKey, at, term.guests)} ${whereText(topologyKey)}, from which it must be apart`,
     };
@@ -134,7 +137,7 @@ function keptAway({ state, request }: Question): readonly PreparedFilter[] {
   return state.antiTermsAbout(request.labels).map((term) => {
     const { topology, counts } = state.holders(term);
     return {
-      refuses: (at) => (counts[topology.placeOf[at] ?? -1] ?? 0) > 0,
+      ...notBeside(topology, counts),
       why: (at) => {
         const holders = [...term.ids].filter((id) => {
           const node = state.indexOf(state.guest(id)?.node ?? "") ?? -1;
@@ -144,6 +147,22 @@ function keptAway({ state, request }: Question): readonly PreparedFilter[] {
       },
     };
   });
+}
+
+/** A node without the label is in no place that it would share. */
+function notBeside({ placeOf }: Topology, counts: Int32Array): Omit<PreparedFilter, "why"> {
+  return {
+    refuses: (at) => (counts[placeOf[at] ?? -1] ?? 0) > 0,
+    sift: (nodes, count) => {
+      let left = 0;
+      for (let index = 0; index < count; index++) {
+        const at = nodes[index] ?? 0;
+        const place = placeOf[at] ?? -1;
+        if (place < 0 || (counts[place] ?? 0) === 0) nodes[left++] = at;
+      }
+      return left;
+    },
+  };
 }
 
 function spread(question: Question, rule: SpreadRule): PreparedFilter {
@@ -178,6 +197,7 @@ function allOf(filters: readonly PreparedFilter[]): PreparedFilter | undefined {
   if (filters.length <= 1) return only;
   return {
     refuses: (at) => filters.some((filter) => filter.refuses(at)),
+    sift: (nodes, count) => filters.reduce((left, filter) => sift(filter, nodes, left), count),
     why: (at) =>
       filters
         .filter((filter) => filter.refuses(at))

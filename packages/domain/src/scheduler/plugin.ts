@@ -13,7 +13,7 @@ export interface PreparedFilter {
   refuses(node: number): boolean;
   /** For a node that is refused: why, and what would change it. */
   why(node: number): string;
-  /** The same for many: leaves those that are not refused at the front of `nodes`, in order; answers how many. */
+  /** The same for many, as the function of that name does. */
   sift?(nodes: Int32Array, count: number): number;
 }
 
@@ -29,11 +29,9 @@ export interface Filter {
 }
 
 export interface PreparedScore {
-  /** 0 to 100; with `lowerIsBetter` any number, compared among the nodes that are left. */
-  of(node: number): number;
+  /** One number for each of `nodes`: 0 to 100; with `lowerIsBetter` any, compared among the nodes that are left. */
+  fill(nodes: Int32Array, parts: Float64Array): void;
   readonly lowerIsBetter?: true;
-  /** The same for many. */
-  fill?(nodes: Int32Array, parts: Float64Array): void;
 }
 
 export interface Score {
@@ -67,6 +65,24 @@ export interface NodeFigures {
   readonly memoryUsed: number;
   readonly gpusUsed: number;
   readonly guests: number;
+}
+
+/** Leaves those that are not refused at the front of `nodes`, in order; answers how many. */
+export function sift(filter: PreparedFilter, nodes: Int32Array, count: number): number {
+  if (filter.sift !== undefined) return filter.sift(nodes, count);
+  let left = 0;
+  for (let index = 0; index < count; index++) {
+    const at = nodes[index] ?? 0;
+    if (!filter.refuses(at)) nodes[left++] = at;
+  }
+  return left;
+}
+
+/** Node by node: for what is asked seldom. What is asked of every request has a loop of its own, which is much faster. */
+export function eachNode(of: (node: number) => number): PreparedScore["fill"] {
+  return (nodes, parts) => {
+    for (let index = 0; index < nodes.length; index++) parts[index] = of(nodes[index] ?? 0);
+  };
 }
 
 export function nodeAt({ state }: Question, at: number): SchedulerNode {

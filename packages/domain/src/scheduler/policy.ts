@@ -21,7 +21,8 @@ export interface Policy {
   readonly filters: readonly Filter[];
   /** Filters that are switched off. */
   readonly off: readonly Filter[];
-  readonly scores: readonly WeightedScore[];
+  /** What counts for a request of a strategy. */
+  readonly scores: Readonly<Record<Strategy, readonly WeightedScore[]>>;
   readonly custom: readonly CustomPlugin[];
 }
 
@@ -69,14 +70,24 @@ export function readPolicy(text: PolicyText = {}, custom: readonly CustomPlugin[
     defaultStrategy,
     filters: FILTERS.filter(acts),
     off: FILTERS.filter((filter) => !acts(filter)),
-    scores: readScores(text.score ?? []),
+    scores: byStrategy(readScores(text.score ?? [])),
     custom,
   };
 }
 
-/** What counts for a request of this strategy. */
-export function scoresFor(policy: Policy, strategy: Strategy): readonly WeightedScore[] {
-  const left = policy.scores.filter(({ score }) => INSTEAD_OF[strategy]?.includes(score.name) !== true);
+function byStrategy(configured: readonly WeightedScore[]): Policy["scores"] {
+  const of = (strategy: Strategy): readonly WeightedScore[] => scoresFor(configured, strategy);
+  return {
+    balanced: of("balanced"),
+    "ha-spread": of("ha-spread"),
+    utilization: of("utilization"),
+    "gpu-aware": of("gpu-aware"),
+    latency: of("latency"),
+  };
+}
+
+function scoresFor(configured: readonly WeightedScore[], strategy: Strategy): readonly WeightedScore[] {
+  const left = configured.filter(({ score }) => INSTEAD_OF[strategy]?.includes(score.name) !== true);
   const weights = new Map(left.map(({ score, weight }) => [score.name, weight]));
   for (const [name, weight] of [...ASKED, ...OF_STRATEGY[strategy]])
     weights.set(name, Math.max(weight, weights.get(name) ?? 0));

@@ -6,7 +6,7 @@ import { selects } from "./label-buckets.ts";
 import { distances, nearOf, spreadOf } from "./guest-filters.ts";
 import { HOSTNAME_LABEL, TOPOLOGY_PREFIX, type GuestTerm } from "./model.ts";
 import { tolerates } from "./node-filters.ts";
-import { nodeAt, type PreparedScore, type Question, type Score } from "./plugin.ts";
+import { eachNode, nodeAt, type PreparedScore, type Question, type Score } from "./plugin.ts";
 import { gpuColumn } from "./room-filters.ts";
 
 const DEFAULT_THRESHOLD = 80;
@@ -16,25 +16,54 @@ export const scores: readonly Score[] = [
   {
     name: "LeastAllocated",
     prepare: (question) => {
-      return byFilling(question, (cpu, memory) => (room(cpu) + room(memory)) / 2);
+      const { cpus, bytes, cpuDefined, memoryDefined, cpu, memory } = fillingOf(question);
+      return {
+        fill: (nodes, parts) => {
+          for (let index = 0; index < nodes.length; index++) {
+            const at = nodes[index] ?? 0;
+            const ofCpu = ((cpuDefined[at] ?? 0) + cpu) / (cpus[at] || 1);
+            const ofMemory = ((memoryDefined[at] ?? 0) + memory) / (bytes[at] || 1);
+            parts[index] = (room(ofCpu) + room(ofMemory)) / 2;
+          }
+        },
+      };
     },
   },
   {
     name: "MostAllocated",
     prepare: (question) => {
       const threshold = (question.request.rules.utilizationThreshold ?? DEFAULT_THRESHOLD) / 100;
-      return byFilling(question, (cpu, memory) => {
-        const most = Math.max(cpu, memory);
-        // What would be fuller than the threshold comes after all that would not.
-        if (most > threshold + 1e-9) return (20 * threshold) / most;
-        return 20 + (40 * (cpu + memory)) / threshold;
-      });
+      const { cpus, bytes, cpuDefined, memoryDefined, cpu, memory } = fillingOf(question);
+      return {
+        fill: (nodes, parts) => {
+          for (let index = 0; index < nodes.length; index++) {
+            const at = nodes[index] ?? 0;
+            const ofCpu = ((cpuDefined[at] ?? 0) + cpu) / (cpus[at] || 1);
+            const ofMemory = ((memoryDefined[at] ?? 0) + memory) / (bytes[at] || 1);
+            const most = Math.max(ofCpu, ofMemory);
+            // What would be fuller than the threshold comes after all that would not.
+            parts[index] =
+              most > threshold + 1e-9 ? (20 * threshold) / most : 20 + (40 * (ofCpu + ofMemory)) / threshold;
+          }
+        },
+      };
     },
   },
   {
     name: "BalancedAllocation",
-    prepare: (question) =>
-      byFilling(question, (cpu, memory) => 100 * (1 - Math.min(1, Math.abs(cpu - memory)))),
+    prepare: (question) => {
+      const { cpus, bytes, cpuDefined, memoryDefined, cpu, memory } = fillingOf(question);
+      return {
+        fill: (nodes, parts) => {
+          for (let index = 0; index < nodes.length; index++) {
+            const at = nodes[index] ?? 0;
+            const ofCpu = ((cpuDefined[at] ?? 0) + cpu) / (cpus[at] || 1);
+            const ofMemory = ((memoryDefined[at] ?? 0) + memory) / (bytes[at] || 1);
+            parts[index] = 100 * (1 - Math.min(1, Math.abs(ofCpu - ofMemory)));
+          }
+        },
+      };
+    },
   },
   {
     name: "NodeAffinity",
@@ -44,12 +73,12 @@ export const scores: readonly Score[] = [
       const terms = preferred.map(({ nodes, weight }) => ({ selector: parseLabelSelector(nodes), weight }));
       const all = terms.reduce((sum, { weight }) => sum + weight, 0);
       return {
-        of: (at) => {
+        fill: eachNode((at) => {
           const { labels, name } = nodeAt(question, at);
           const known = { ...labels, [HOSTNAME_LABEL]: name };
           const found = terms.filter(({ selector }) => selects(selector, known));
           return (100 * found.reduce((sum, { weight }) => sum + weight, 0)) / all;
-        },
+        }),
       };
     },
   },
@@ -60,11 +89,7 @@ export const scores: readonly Score[] = [
         ...weighted(rules.affinity?.preferred, -1),
         ...weighted(rules.antiAffinity?.preferred, 1),
       ].map(({ term, weight }) => ({ found: state.counts(term.guests, term.topologyKey), weight }));
-      if (rows.length === 0) return undefined;
-      return {
-        lowerIsBetter: true,
-        of: (at) => rows.reduce((sum, { found, weight }) => sum + weight * countAt(found, at), 0),
-      };
+      return byCounts(rows);
     },
   },
   {
@@ -80,7 +105,7 @@ export const scores: readonly Score[] = [
         return found.every((count) => count === 0) ? [] : found;
       });
       if (counts.length === 0) return undefined;
-      return { lowerIsBetter: true, of: (at) => counts[at] ?? 0 };
+      return { lowerIsBetter: true, fill: eachNode((at) => counts[at] ?? 0) };
     },
   },
   { name: "TopologySpread", prepare: topologySpread },
@@ -91,14 +116,22 @@ export const scores: readonly Score[] = [
       const has = gpuColumn(state, request.rules.gpuType);
       const { gpusUsed } = state;
       // What needs none leaves them to others; what needs some leaves as few as it can.
-      return { lowerIsBetter: true, of: (at) => Math.max(0, (has[at] ?? 0) - (gpusUsed[at] ?? 0)) };
+      return {
+        lowerIsBetter: true,
+        fill: (nodes, parts) => {
+          for (let index = 0; index < nodes.length; index++) {
+            const at = nodes[index] ?? 0;
+            parts[index] = Math.max(0, (has[at] ?? 0) - (gpusUsed[at] ?? 0));
+          }
+        },
+      };
     },
   },
   {
     name: "Latency",
     prepare: ({ state, request }) => {
-      const { mean, total } = distances(state, nearOf(request));
-      return total === 0 ? undefined : { lowerIsBetter: true, of: mean };
+      const { means, total } = distances(state, nearOf(request));
+      return total === 0 ? undefined : { lowerIsBetter: true, fill: means };
     },
   },
   {
@@ -108,11 +141,11 @@ export const scores: readonly Score[] = [
       if (question.state.memo("numa", () => question.state.nodes.every(({ numa }) => numa.length < 2)))
         return undefined;
       return {
-        of: (at) => {
+        fill: eachNode((at) => {
           const { numa } = nodeAt(question, at);
           if (numa.length < 2) return 100;
           return numa.some((cell) => cell.cpus >= cpu && cell.memory >= memory) ? 100 : 0;
-        },
+        }),
       };
     },
   },
@@ -138,15 +171,7 @@ function topologySpread(question: Question): PreparedScore | undefined {
     found: state.counts(spreadOf(request, term), term.topologyKey),
     weight,
   }));
-  if (rows.length === 0) return undefined;
-  return {
-    lowerIsBetter: true,
-    of: (at) => {
-      let sum = 0;
-      for (const { found, weight } of rows) sum += weight * countAt(found, at);
-      return sum;
-    },
-  };
+  return byCounts(rows);
 }
 
 function weighted(
@@ -156,28 +181,40 @@ function weighted(
   return (terms ?? []).map((term) => ({ term, weight: sign * term.weight }));
 }
 
-function countAt({ topology, counts }: PlaceCounts, at: number): number {
-  return counts[topology.placeOf[at] ?? -1] ?? 0;
-}
-
-/** By how full a node would be, in CPUs and in memory. */
-function byFilling(
-  { state, request }: Question,
-  scoreOf: (cpu: number, memory: number) => number,
-): PreparedScore {
-  const { cpu, memory } = request.demand;
-  const { cpuDefined, memoryDefined, cpu: cpus, memory: bytes } = state;
-  const of = (at: number): number =>
-    scoreOf(
-      ((cpuDefined[at] ?? 0) + cpu) / (cpus[at] || 1),
-      ((memoryDefined[at] ?? 0) + memory) / (bytes[at] || 1),
-    );
+/** By how many guests of some kind are in the same place. */
+function byCounts(
+  rows: readonly { readonly found: PlaceCounts; readonly weight: number }[],
+): PreparedScore | undefined {
+  if (rows.length === 0) return undefined;
   return {
-    of,
+    lowerIsBetter: true,
     fill: (nodes, parts) => {
-      for (let index = 0; index < nodes.length; index++) parts[index] = of(nodes[index] ?? 0);
+      parts.fill(0);
+      for (const { found, weight } of rows) {
+        const { counts } = found;
+        const { placeOf } = found.topology;
+        for (let index = 0; index < nodes.length; index++) {
+          const place = placeOf[nodes[index] ?? 0] ?? -1;
+          if (place >= 0) parts[index] = (parts[index] ?? 0) + weight * (counts[place] ?? 0);
+        }
+      }
     },
   };
+}
+
+interface Filling {
+  readonly cpu: number;
+  readonly memory: number;
+  readonly cpus: Float64Array;
+  readonly bytes: Float64Array;
+  readonly cpuDefined: Float64Array;
+  readonly memoryDefined: Float64Array;
+}
+
+/** What says how full a node would be, in CPUs and in memory. */
+function fillingOf({ state, request: { demand } }: Question): Filling {
+  const { cpuDefined, memoryDefined, cpu: cpus, memory: bytes } = state;
+  return { cpu: demand.cpu, memory: demand.memory, cpus, bytes, cpuDefined, memoryDefined };
 }
 
 /** 100 where all is free, 10 where all is given away, less where more is. */

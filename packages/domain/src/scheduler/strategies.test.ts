@@ -3,7 +3,7 @@ import { ClusterState } from "./cluster-state.ts";
 import { decide } from "./decide.ts";
 import { explain } from "./explain.ts";
 import { guestLabels, type PlacementRequest, type SchedulingRules } from "./model.ts";
-import { readPolicy, scoresFor } from "./policy.ts";
+import { readPolicy } from "./policy.ts";
 import { aNode, aRequest, GiB } from "./testing/placement-world.ts";
 
 const policy = readPolicy();
@@ -117,7 +117,7 @@ describe("what an operator configures", () => {
     });
     expect(own.filters.map(({ name }) => name)).toContain("NodeReady");
     expect(own.off.map(({ name }) => name)).toContain("TaintToleration");
-    expect(scoresFor(own, "balanced").find(({ score }) => score.name === "LeastAllocated")?.weight).toBe(7);
+    expect(own.scores.balanced.find(({ score }) => score.name === "LeastAllocated")?.weight).toBe(7);
     expect(() => readPolicy({ filter: ["NodeResorcesFit"] })).toThrow(
       /scheduler\.plugins\.filter: 'NodeResorcesFit' is none of NodeReady/,
     );

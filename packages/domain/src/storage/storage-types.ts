@@ -1,5 +1,5 @@
 // Every type of storage that PVE knows, with its options; and those that agents have a plugin for.
-import type { ContentType } from "./content.ts";
+import { contentTypes, type ContentType } from "./content.ts";
 
 export interface StorageType {
   readonly required: readonly string[];
@@ -10,15 +10,7 @@ export interface StorageType {
 }
 
 const COMMON = ["nodes", "disable", "content", "bwlimit"];
-export const FILES: readonly ContentType[] = [
-  "images",
-  "rootdir",
-  "vztmpl",
-  "iso",
-  "backup",
-  "snippets",
-  "import",
-];
+export const FILES: readonly ContentType[] = contentTypes.filter((type) => type !== "none");
 const DISKS: readonly ContentType[] = ["images", "rootdir"];
 const FILE_OPTIONS = [
   "content-dirs",

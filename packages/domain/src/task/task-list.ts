@@ -1,5 +1,6 @@
 // The rows and filters of GET /nodes/{node}/tasks.
 import { ownsTask, splitAuthid, statusTypeOf } from "./task.ts";
+import type { Upid } from "./upid.ts";
 import type { Task } from "./task.ts";
 
 export interface TaskQuery {
@@ -21,15 +22,8 @@ export interface TaskViewer {
   readonly auditor: boolean;
 }
 
-export interface TaskRow {
+export interface TaskRow extends Upid {
   readonly upid: string;
-  readonly node: string;
-  readonly pid: number;
-  readonly pstart: number;
-  readonly starttime: number;
-  readonly type: string;
-  readonly id: string;
-  readonly user: string;
   readonly tokenid?: string;
   readonly endtime?: number;
   readonly status?: string;

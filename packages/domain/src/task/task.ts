@@ -1,15 +1,8 @@
 // A task as PVE clients see it: the durable operation behind it, flattened.
-import { parseUpid } from "./upid.ts";
+import { parseUpid, type Upid } from "./upid.ts";
 
-export interface Task {
+export interface Task extends Omit<Upid, "user"> {
   readonly upid: string;
-  readonly node: string;
-  readonly pid: number;
-  readonly pstart: number;
-  /** Seconds. */
-  readonly starttime: number;
-  readonly type: string;
-  readonly id: string;
   /** Who started it: "joe@pve" or "joe@pve!ci". */
   readonly authid: string;
   /** Seconds; absent while it runs or waits. */

@@ -20,6 +20,8 @@ export interface EtcdPlace {
   /** Where it listens: the control plane's own. */
   readonly address: string;
   readonly pki: (file: string) => string;
+  /** Whom it trusts: the name of a file; absent: its own authority. */
+  readonly trust?: string;
   readonly dataFolder: string;
   /** Where it is one of several; absent: it is alone. */
   readonly member?: EtcdMembership;
@@ -54,8 +56,14 @@ export function etcdPeerUrl(address: string): string {
 }
 
 /** Nobody comes in without a certificate of its own authority: pods of the cluster reach the address too. */
-export function etcdCommand({ address, pki, dataFolder, member }: EtcdPlace): PartCommand {
-  const [ca, cert, key] = [pki("etcd-ca.crt"), pki("etcd.crt"), pki("etcd.key")];
+export function etcdCommand({
+  address,
+  pki,
+  trust = "etcd-ca.crt",
+  dataFolder,
+  member,
+}: EtcdPlace): PartCommand {
+  const [ca, cert, key] = [pki(trust), pki("etcd.crt"), pki("etcd.key")];
   const peer = etcdPeerUrl(address);
   const { name = "member", initialCluster } = member ?? {};
   return {

@@ -39,6 +39,8 @@ export const FIRST_SHARED_NETWORK = 2048;
 export const LAST_SHARED_NETWORK = 4095;
 /** More have no address of their own beside those of workers. */
 export const MOST_OVERLAY_NODES = 32;
+/** Last number of the uppermost address of a cluster's network. */
+const UPPERMOST = 254;
 
 /** A port of gpve's own: what comes in there from anybody but the cluster's nodes is dropped, and others' VXLAN is theirs. */
 export const OVERLAY_PORT = 14_789;
@@ -154,5 +156,8 @@ export function overlayPeers({ nodes, at }: ClusterOverlay): readonly string[] {
 
 /** Last number of this node's own address in the cluster's network: on one network two gateways cannot have one address. */
 export function gatewayNumber(overlay: ClusterOverlay | undefined): number {
-  return overlay === undefined || overlay.at === 0 ? 1 : 255 - overlay.at;
+  return overlay === undefined || overlay.at === 0 ? 1 : UPPERMOST - (overlay.at - 1);
 }
+
+/** Of those that nodes of a cluster on several can have; what is below is free for others. */
+export const LOWEST_GATEWAY = UPPERMOST - (MOST_OVERLAY_NODES - 2);

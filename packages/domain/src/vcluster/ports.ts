@@ -29,6 +29,8 @@ export interface KeptCluster {
   readonly phaseAt?: number;
   /** Why it has failed. */
   readonly message?: string;
+  /** When what signs for it changed last; milliseconds since the epoch. */
+  readonly keysAt?: number;
   /** Whether it shall run: what ends by itself is started again. */
   readonly isWanted: boolean;
   /** It sleeps, and wakes when somebody connects. */
@@ -104,7 +106,7 @@ export interface ClusterKubeconfigs {
 export interface ClusterGround {
   /** Why workers of a cluster here cannot be one network with those on other nodes; undefined = they can. */
   overlayRefusal(): Promise<string | undefined>;
-  /** Folders, keys and network; what is there stays. Answers with what it took. */
+  /** Folders, keys and network, of one that begins asleep its number alone; what is there stays. Answers with what it took. */
   provision(cluster: KeptCluster): Promise<{ readonly network: number }>;
   /** Of one that is stopped: its control plane's address can be another node's. */
   unplug(cluster: KeptCluster): Promise<void>;
@@ -118,12 +120,20 @@ export interface ClusterGround {
 
 /** From a cluster that is provisioned to one that serves, and back. */
 export interface ClusterRuns {
-  /** Starts what does not run of store and control plane, in order, and waits until the API is ready. */
-  start(cluster: KeptCluster, signal: AbortSignal, say: (line: string) => void): Promise<void>;
+  /** Starts what does not run of store and control plane, and waits until the API is ready and all of it runs. `opened`: for
+   * whom the API counts and nothing else; called when that is ready, before controllers and scheduler take their share. */
+  start(
+    cluster: KeptCluster,
+    signal: AbortSignal,
+    say: (line: string) => void,
+    opened?: () => Promise<void>,
+  ): Promise<void>;
   /** The first objects of a new cluster; those that are there stay. */
   furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void>;
   /** In the opposite order; the store last. */
   stop(cluster: KeptCluster): Promise<void>;
+  /** One that is stopped stays so for now: what it takes of this machine while nothing runs goes, until it is started. */
+  rest(cluster: KeptCluster): Promise<void>;
 }
 
 /** And as one that sleeps. */

@@ -9,6 +9,8 @@ export interface VnodeRuntime {
   readonly memoryBytes: number;
   /** Pods that run on it. */
   readonly pods: number;
+  /** Persistent volumes that it has; absent: none. */
+  readonly volumes?: number;
   /** What runs its machine, where it is one. */
   readonly accelerator?: "kvm" | "tcg";
 }
@@ -61,6 +63,10 @@ export interface VirtualClusterRuntime {
   /** Since the agent was started. */
   readonly wakes?: number;
   readonly lastWakeMs?: number;
+  /** When what signs for it changed last; milliseconds since the epoch. */
+  readonly keysAt?: number;
+  /** Of one on several nodes that has a new authority: when the one before is to be dropped. */
+  readonly formerTrustedUntil?: number;
   /** Where its store is followed by another node. */
   readonly standby?: StandbyRuntime;
   /** Its workers on this node. */
@@ -69,6 +75,19 @@ export interface VirtualClusterRuntime {
   readonly pods?: Readonly<Record<string, number>>;
   /** By verb. */
   readonly requests?: Readonly<Record<string, RequestFigures>>;
+}
+
+const byKey = new WeakMap<readonly VirtualClusterRuntime[], ReadonlyMap<string, VirtualClusterRuntime>>();
+
+/** What a report tells of the cluster with that key. Reports do not change: each is put in order once, for all that ask. */
+export function runtimeIn(
+  rows: readonly VirtualClusterRuntime[] | undefined,
+  key: string,
+): VirtualClusterRuntime | undefined {
+  if (rows === undefined) return undefined;
+  const known = byKey.get(rows) ?? new Map(rows.map((row) => [row.name, row]));
+  byKey.set(rows, known);
+  return known.get(key);
 }
 
 /** Who connects to one that sleeps is answered too. */

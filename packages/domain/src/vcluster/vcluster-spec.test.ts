@@ -96,7 +96,6 @@ describe("the spec of a virtual cluster", () => {
     [{ networking: { egress: "open" } }, "spec.networking.egress: must be one of none, nat"],
     [{ isolationLevel: "L2", scheduling: { spread: true } }, "level L2 on several nodes"],
     [{ isolationLevel: "l3", scheduling: { spread: true } }, "level L3 on several nodes"],
-    [{ isolationLevel: "L3", quota: { storage: "1Gi" } }, "no persistent volumes"],
     [
       { isolationLevel: "L3", workerNodes: { resources: { memory: "512Mi" } } },
       "spec.workerNodes.resources.memory: a worker of level L3 is a machine with a kernel of its own: at least 768Mi",

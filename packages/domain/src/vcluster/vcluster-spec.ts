@@ -2,6 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { formatQuantity } from "../vm/spec/quantity.ts";
 import { type BackingStore, BACKING_STORES, readExternalEndpoints, TIER_STORES } from "./backing-store.ts";
+import { requireUsableNetworks } from "./free-networks.ts";
 import { invalidSpec } from "./invalid-spec.ts";
 import { type OidcIssuer, readIssuer } from "./issuer.ts";
 import { cidrsOverlap, readCidr } from "./cidr.ts";
@@ -171,6 +172,7 @@ function requireOffered(spec: VirtualClusterSpec): void {
 
 /** What one that is there may be and a new one may not. */
 export function requireNewCluster(spec: VirtualClusterSpec): void {
+  requireUsableNetworks(spec);
   if (spec.sleep?.fromStart === true && (totalWorkers(spec) > 0 || spec.replicas !== 1))
     throw invalidSpec(
       "sleep.fromStart",
@@ -180,7 +182,7 @@ export function requireNewCluster(spec: VirtualClusterSpec): void {
 
 /** Workers that are machines do not do yet all that others do. */
 function requireMachines(spec: VirtualClusterSpec): void {
-  const { spread, volumeBytes = 0, workerSize, pools = [], ingress } = spec;
+  const { spread, workerSize, pools = [], ingress } = spec;
   if (ingress !== undefined)
     throw invalidSpec(
       "networking.ingress",
@@ -190,11 +192,6 @@ function requireMachines(spec: VirtualClusterSpec): void {
     throw invalidSpec(
       "scheduling.spread",
       "workers of level L3 on several nodes are not offered by this release: leave it out, or ask for L1",
-    );
-  if (volumeBytes > 0)
-    throw invalidSpec(
-      "quota.storage",
-      "level L3 has no persistent volumes in this release: a machine does not see folders of its node; leave it out, or ask for L1",
     );
   const groups = [{ field: "workerNodes.resources", size: workerSize }].concat(
     pools.map(({ size }, at) => ({ field: `workerNodes.pools[${at}].resources`, size })),

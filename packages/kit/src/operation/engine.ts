@@ -119,6 +119,7 @@ export class OperationEngine {
     await this.#execution?.drain(graceMs);
     await this.#loop;
     await this.#session?.release();
+    await this.#options.logs.close();
   }
 
   async submit(request: SubmitRequest): Promise<Submitted> {

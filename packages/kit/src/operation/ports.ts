@@ -14,6 +14,8 @@ export interface TaskLogSink {
   /** Opens the log of a task, for appending when it exists. */
   open(id: string): TaskLog;
   remove(id: string): Promise<void>;
+  /** What was appended is written, and nothing is held open; who appends afterwards opens it again. */
+  close(): Promise<void>;
 }
 
 /** Facts a name (a UPID) is made of. */

@@ -1,4 +1,12 @@
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -10,18 +18,37 @@ import { TaskLogFiles } from "./task-log-files.ts";
 const upid = "UPID:n1:00000001:00000001:65432100:qmstart:100:root@pam:";
 let directory: string;
 let failures: string[];
+let opened: TaskLogFiles[];
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "gpve-task-log-"));
   failures = [];
+  opened = [];
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+afterEach(async () => {
+  for (const each of opened) await each.close();
+  expect(openFiles()).toEqual([]);
+  rmSync(directory, { recursive: true, force: true });
+});
 
-const files = (): TaskLogFiles =>
-  new TaskLogFiles({
-    directory,
-    logger: { warn: (fields) => void failures.push(String(fields["err"])), error: () => {} },
+const files = (below = directory): TaskLogFiles => {
+  const logger = { warn: (fields: object) => void failures.push(JSON.stringify(fields)), error: () => {} };
+  const logs = new TaskLogFiles({ directory: below, logger });
+  opened.push(logs);
+  return logs;
+};
+
+/** Files of the test that this process has open. */
+function openFiles(): string[] {
+  const paths = readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return []; // the folder that was just read
+    }
   });
+  return paths.filter((path) => path.startsWith(directory));
+}
 
 const pathOf = (name = upid): string => {
   const found = readdirSync(directory, { recursive: true }).find((entry) => String(entry).endsWith(name));
@@ -150,12 +177,16 @@ describe("writing", () => {
     }
   });
 
+  it("holds no file of a log that was removed while it was written", async () => {
+    const logs = await write(1);
+    expect(openFiles()).toEqual([pathOf()]);
+    await logs.remove(upid);
+    expect(openFiles()).toEqual([]);
+  });
+
   it("reports a log that cannot be written and goes on", async () => {
     writeFileSync(join(directory, "file"), "");
-    const logs = new TaskLogFiles({
-      directory: join(directory, "file"),
-      logger: { warn: (fields) => void failures.push(String(fields["err"])), error: () => {} },
-    });
+    const logs = files(join(directory, "file"));
     const log = logs.open(upid);
     log.append("lost");
     await log.flush();

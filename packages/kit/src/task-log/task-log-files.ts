@@ -45,9 +45,15 @@ export class TaskLogFiles implements TaskLogSink {
   }
 
   async remove(id: string): Promise<void> {
+    const writer = this.#writers.get(id);
     this.#writers.delete(id);
+    await writer?.close();
     await rm(this.#path(id), { force: true });
     await rm(indexPath(this.#path(id)), { force: true });
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#writers.values()].map((writer) => writer.close()));
   }
 
   /** Lines from `start` (0 = the first); `limit` 0 = all. undefined = no such log. */

@@ -20,7 +20,7 @@ export class TaskLogWriter implements TaskLog {
   #writing: Promise<void> = Promise.resolve();
   #isUsed = false;
   #isFinished = false;
-  #isScheduled = false;
+  #isWaiting = false;
 
   constructor(options: {
     readonly path: string;
@@ -40,11 +40,17 @@ export class TaskLogWriter implements TaskLog {
     // Whoever still talks after the end is not heard: the last line stays the last.
     if (this.#isFinished) return;
     this.#pending.push(clean(line));
-    this.#schedule();
+    this.#writeSoon();
   }
 
   flush(): Promise<void> {
     return this.#writing;
+  }
+
+  /** Until the next line the file is not open. */
+  async close(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#closeFile());
+    await this.#writing;
   }
 
   async finish(lastLine: string): Promise<void> {
@@ -61,15 +67,15 @@ export class TaskLogWriter implements TaskLog {
     this.#isUsed = true;
   }
 
-  #schedule(): void {
+  #writeSoon(): void {
     this.#use();
-    if (this.#isScheduled) return;
-    this.#isScheduled = true;
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
     this.#writing = this.#writing.then(() => this.#writePending());
   }
 
   async #writePending(): Promise<void> {
-    this.#isScheduled = false;
+    this.#isWaiting = false;
     const lines = this.#pending;
     this.#pending = [];
     try {
@@ -83,13 +89,21 @@ export class TaskLogWriter implements TaskLog {
     try {
       const { file, index } = await this.#opened();
       if (!(await hasLastLine(file, index))) await this.#write([lastLine]);
-      // Not synced: the journal holds the truth, and writes the last line again should it be missing.
-      await file.close();
     } catch (error) {
       this.#onFailure(error);
-    } finally {
-      this.#file = undefined;
-      this.#index = undefined;
+    }
+    await this.#closeFile();
+  }
+
+  /** Not synced: the journal holds the truth, and writes the last line again should it be missing. */
+  async #closeFile(): Promise<void> {
+    const file = this.#file;
+    this.#file = undefined;
+    this.#index = undefined;
+    try {
+      await file?.close();
+    } catch (error) {
+      this.#onFailure(error);
     }
   }
 

@@ -1,6 +1,7 @@
 // A process that a test starts, signals and ends. It never outlives the test process.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
+import { given } from "@gpve/contracts/given.ts";
 import { MINIMAL_ENV } from "../exec.ts";
 
 const SETPRIV = "/usr/bin/setpriv";
@@ -17,6 +18,11 @@ export interface Child {
   stop(): Promise<void>;
 }
 
+/** A child of ours that is killed and started again compiles everything each time, unless somebody keeps what it compiled. */
+function compiledCode(): Readonly<Record<string, string>> {
+  return given({ NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] });
+}
+
 export function startChild(
   file: string,
   args: readonly string[],
@@ -25,7 +31,7 @@ export function startChild(
   // A test runner may be killed before it can clean up: then the kernel does it.
   const argv = existsSync(SETPRIV) ? [SETPRIV, "--pdeathsig=KILL", "--", file, ...args] : [file, ...args];
   const child = spawn(argv[0] ?? file, argv.slice(1), {
-    env: options.env ?? MINIMAL_ENV,
+    env: options.env ?? { ...MINIMAL_ENV, ...compiledCode() },
     cwd: options.cwd,
     stdio: ["ignore", "pipe", "pipe"],
     shell: false,

@@ -23,4 +23,8 @@ export class MemoryTaskLogs implements TaskLogSink {
     this.lines.delete(id);
     return Promise.resolve();
   }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
 }

@@ -21,6 +21,17 @@ export function taskLogConformance(
     expect(await read("b")).toEqual(["other"]);
   });
 
+  it("has written all when it is closed, and goes on when somebody still talks", async () => {
+    const { logs, read } = open();
+    logs.open("a").append("one");
+    await logs.close();
+    expect(await read("a")).toEqual(["one"]);
+    logs.open("a").append("two");
+    await logs.open("a").finish("TASK OK");
+    await logs.close();
+    expect(await read("a")).toEqual(["one", "two", "TASK OK"]);
+  });
+
   it("writes one last line, however often a task is ended", async () => {
     const { logs, read } = open();
     const log = logs.open("a");

@@ -17,13 +17,28 @@ import {
   toTxnAnswer,
 } from "./transaction.ts";
 
-export interface ServiceDeps {
+/** What a call is made in; whoever takes calls may know more of it. */
+export type CallContext = Pick<HandlerContext, "signal">;
+
+export interface ServiceDeps<Context extends CallContext = HandlerContext> {
   /** The store as the caller may use it; throws when it may not. */
-  readonly storeOf: (context: HandlerContext) => Store;
+  readonly storeOf: (context: Context) => Store;
   readonly member: EtcdMember;
 }
 
-export function kvService({ storeOf, member }: ServiceDeps): ServiceImpl<typeof KV> {
+type Calls = ServiceImpl<typeof KV>;
+
+export type KvCalls<Context extends CallContext> = {
+  readonly [Name in keyof Calls]: (
+    request: Parameters<Calls[Name]>[0],
+    context: Context,
+  ) => ReturnType<Calls[Name]>;
+};
+
+export function kvService<Context extends CallContext>({
+  storeOf,
+  member,
+}: ServiceDeps<Context>): KvCalls<Context> {
   return {
     range: (etcd, context) =>
       inEtcdWords(async () => {

@@ -7,14 +7,16 @@ import {
   type Http2Server,
   type ServerHttp2Session,
 } from "node:http2";
-import type { ListenOptions } from "node:net";
+import type { ListenOptions, Socket } from "node:net";
 import { given } from "@gpve/contracts/given.ts";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Interceptor } from "@connectrpc/connect";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type { Store } from "../port.ts";
+import { kvService } from "./kv.ts";
 import { memberOf } from "./member.ts";
-import { etcdRoutes } from "./routes.ts";
+import { plainKvCalls } from "./plain-calls.ts";
+import { etcdRoutes, readMaxBytes } from "./routes.ts";
 
 export interface EtcdListenerOptions {
   readonly store: Store;
@@ -38,17 +40,25 @@ export interface EtcdListener {
 export async function listenEtcd(options: EtcdListenerOptions): Promise<EtcdListener> {
   const { store, listen, clock = systemClock, progressNotifyMs, interceptors = [] } = options;
   const clientUrls: string[] = [];
-  const handler = connectNodeAdapter({
-    interceptors,
-    routes: (router) =>
-      etcdRoutes(router, {
-        storeOf: () => store,
-        member: memberOf(options.name, clientUrls),
-        clock,
-        ...given({ progressNotifyMs }),
-      }),
+  const member = memberOf(options.name, clientUrls);
+  const storeOf = (): Store => store;
+  // It never listens: it takes the streams that are handed to it.
+  const framework = createServer(
+    connectNodeAdapter({
+      interceptors,
+      routes: (router) => etcdRoutes(router, { storeOf, member, clock, ...given({ progressNotifyMs }) }),
+    }),
+  );
+  const server = options.tls === undefined ? createServer() : secure(options.tls);
+  const plain =
+    interceptors.length === 0 ? plainKvCalls(kvService({ storeOf, member }), readMaxBytes) : undefined;
+  server.on("stream", (stream, headers, ...more) => {
+    if (plain?.take(stream, headers) !== true) framework.emit("stream", stream, headers, ...more);
   });
-  const server = options.tls === undefined ? createServer(handler) : secure(options.tls, handler);
+  // An answer is three frames: none of them waits until the one before was taken.
+  server.on(options.tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
+    socket.setNoDelay(true);
+  });
   const sessions = new Set<ServerHttp2Session>();
   server.on("session", (session) => {
     sessions.add(session);
@@ -72,12 +82,9 @@ export async function listenEtcd(options: EtcdListenerOptions): Promise<EtcdList
   };
 }
 
-function secure(
-  { cert, key, ca }: NonNullable<EtcdListenerOptions["tls"]>,
-  handler: Parameters<typeof createSecureServer>[1],
-): Http2SecureServer {
+function secure({ cert, key, ca }: NonNullable<EtcdListenerOptions["tls"]>): Http2SecureServer {
   const callers = ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: true };
-  return createSecureServer({ cert, key, minVersion: "TLSv1.2", ...callers }, handler);
+  return createSecureServer({ cert, key, minVersion: "TLSv1.2", ...callers });
 }
 
 function urlOf(

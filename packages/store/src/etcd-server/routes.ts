@@ -18,7 +18,7 @@ export interface EtcdServerDeps extends ServiceDeps {
 }
 
 /** A message may be this much larger than what it may carry; etcd's own number. */
-const readMaxBytes = MAX_REQUEST_BYTES + 512 * 1024;
+export const readMaxBytes = MAX_REQUEST_BYTES + 512 * 1024;
 
 /** What clients of a Store need: keys, watches, leases. */
 export function storeRoutes(router: ConnectRouter, deps: EtcdServerDeps): void {

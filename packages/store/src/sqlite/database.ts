@@ -53,6 +53,8 @@ export function openDatabase(options: DatabaseOptions): DatabaseSync {
     // Commits reach the kernel; wal-sync.ts brings them to the disk before anybody hears of them.
     db.exec("PRAGMA synchronous = NORMAL");
     db.exec("PRAGMA journal_size_limit = 67108864");
+    // Pages that change often are copied once for four times as many commits, on the thread that everybody waits for.
+    db.exec("PRAGMA wal_autocheckpoint = 4000");
     db.exec("PRAGMA cache_size = -32768");
     migrate(db, path);
     if (options.maxBytes !== undefined) limit(db, options.maxBytes);

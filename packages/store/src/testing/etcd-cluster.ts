@@ -1,4 +1,5 @@
 // Real etcd members on loopback, for tests. Needs the `etcd` program (Debian: etcd-server).
+import { given } from "@gpve/contracts/given.ts";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -107,7 +108,7 @@ export async function startEtcd(options: EtcdClusterOptions): Promise<EtcdCluste
   });
   const endpoints = specs.map(({ client }) => client);
   const open: EtcdCluster["open"] = (extra = {}) =>
-    openEtcdStore({ endpoints, ...(tls === undefined ? {} : { tls: tls.texts }), ...extra });
+    openEtcdStore({ endpoints, ...given({ tls: tls?.texts }), ...extra });
   const stop = async (): Promise<void> => {
     for (const child of children) await child.stop();
     await network?.remove();
@@ -124,7 +125,7 @@ export async function startEtcd(options: EtcdClusterOptions): Promise<EtcdCluste
     await stop();
     throw new Error(`etcd did not start: ${said}`, { cause: err });
   }
-  return { endpoints, members, ...(tls === undefined ? {} : { tls: tls.client }), open, stop };
+  return { endpoints, members, ...given({ tls: tls?.client }), open, stop };
 }
 
 async function writeCertificates(dir: string): Promise<{

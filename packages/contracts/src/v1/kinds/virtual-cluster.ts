@@ -304,6 +304,7 @@ export const virtualClusterKind: KindDeclaration = {
     patch: change,
     delete: allOf(read, privilege(tenant, "VC.Allocate")),
   },
+  forcedDelete: "1 = also when it has persistent volumes; they go with it, with all that is in them.",
   selectableFields: ["metadata.namespace", "status.phase", "status.node"],
   columns: [
     { header: "NAME", field: "metadata.name" },

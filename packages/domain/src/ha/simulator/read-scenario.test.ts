@@ -54,6 +54,21 @@ test.each([
   ["an unknown command", { nodes, script: ["explode n1"] }, "script[0] must begin with power"],
   ["a command to nobody", { nodes, script: [["power n9 off"]] }, "script[0] names the node 'n9'"],
   [
+    "half a command",
+    { nodes, script: ["power n1 sideways"] },
+    "script[0] must be written as power NODE on|off",
+  ],
+  [
+    "an unknown word to a service",
+    { nodes, services: { "vm:7": { node: "n1" } }, script: ["service vm:7 frob"] },
+    "script[0] must be written as service ID started|stopped",
+  ],
+  [
+    "a service that goes nowhere",
+    { nodes, script: ["delay 5", "service vm:7 add n9"] },
+    "script[1] names the node 'n9', which is not under nodes",
+  ],
+  [
     "a command about nothing",
     { nodes, script: ["service vm:7 stopped"] },
     "script[0] names the service 'vm:7'",

@@ -107,9 +107,39 @@ function scriptOf(
           throw wrong(at, `names the service '${subject}', which is not under services`);
       } else if (verb !== "delay" && verb !== "skip-round" && !nodes.has(subject))
         throw wrong(at, `names the node '${subject}', which is not under nodes`);
+      requireForm(at, command, nodes);
       return command;
     });
   });
+}
+
+/** By the word that a command begins with: all of it, and how it is written. */
+const FORMS: Readonly<Record<string, readonly [RegExp, string]>> = {
+  power: [/^power \S+ (?:on|off)$/, "power NODE on|off"],
+  network: [/^network \S+ (?:on|off)$/, "network NODE on|off"],
+  shutdown: [/^shutdown \S+$/, "shutdown NODE"],
+  reboot: [/^reboot \S+$/, "reboot NODE"],
+  "restart-lrm": [/^restart-lrm \S+$/, "restart-lrm NODE"],
+  delay: [/^delay \d{1,5}$/, "delay SECONDS, less than 100000"],
+  "skip-round": [/^skip-round (?:crm|lrm)(?: \d+)?$/, "skip-round crm|lrm [ROUNDS]"],
+  cfs: [/^cfs \S+ (?:rw|update) (?:work|fail)$/, "cfs NODE rw|update work|fail"],
+  crm: [
+    /^crm \S+ (?:start|stop|(?:en|dis)able-node-maintenance|arm-ha|disarm-ha (?:freeze|ignore))$/,
+    "crm NODE start|stop|enable-node-maintenance|disable-node-maintenance|arm-ha|disarm-ha freeze|ignore",
+  ],
+  service: [
+    /^service \S+ (?:started|enabled|stopped|disabled|ignored|delete|stop \d+|(?:migrate|relocate|manual-migrate) \S+|(?:un)?lock(?: \S+)?|add \S+(?: (?:started|stopped|disabled|ignored)(?: [01])?)?|set-(?:static|dynamic)-stats(?: (?:max)?(?:cpu|mem) [\d.]+)+)$/,
+    "service ID started|stopped|disabled|ignored|delete, stop SECONDS, migrate|relocate NODE, lock|unlock, or add NODE",
+  ],
+};
+
+function requireForm(at: string, command: string, nodes: ReadonlyMap<string, Load>): void {
+  const words = command.trim().split(/\s+/);
+  const [form, written] = FORMS[words[0] ?? ""] ?? [];
+  if (form !== undefined && !form.test(words.join(" "))) throw wrong(at, `must be written as ${written}`);
+  const [verb, , what = "", node = ""] = words;
+  const isPlace = verb === "service" && /^(?:add|migrate|relocate|manual-migrate)$/.test(what);
+  if (isPlace && !nodes.has(node)) throw wrong(at, `names the node '${node}', which is not under nodes`);
 }
 
 function fields(value: unknown, at: string, known?: readonly string[]): Fields {

@@ -8,6 +8,8 @@ export interface Scenario {
     { readonly power: boolean; readonly network: boolean; readonly capacity: Load }
   >;
   readonly services: ReadonlyMap<string, ServiceConfig>;
+  /** Services that run when it begins, and where; absent: none. */
+  readonly running?: ReadonlyMap<string, string>;
   readonly configured: ReadonlyMap<string, Load>;
   readonly measured: ReadonlyMap<string, Load>;
   readonly rules: Rules;

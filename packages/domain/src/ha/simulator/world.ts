@@ -41,6 +41,7 @@ export class World {
     this.configured = new Map(scenario.configured);
     this.measured = new Map(scenario.measured);
     this.manager = structuredClone(scenario.manager);
+    for (const [sid, node] of scenario.running ?? []) this.#running.set(sid, node);
   }
 
   say(level: string, who: string, text: string): void {

@@ -1,5 +1,6 @@
 // What is kept of a virtual cluster beside itself: copies of its store with its keys, and archives of all of it.
 import type { KeptCluster } from "../ports.ts";
+import type { VolumeParcel } from "./cluster-volumes.ts";
 import type { Identity } from "./identity.ts";
 
 /** What an archive says of itself; its first member. */
@@ -23,6 +24,12 @@ export interface SaveWork {
   readonly say: (line: string) => void;
 }
 
+/** Other nodes that have workers of it. */
+export interface OtherVolumes {
+  readonly node: string;
+  readonly open: (signal: AbortSignal) => Promise<VolumeParcel>;
+}
+
 export interface ClusterSaves {
   /** Store as of one revision, and keys, in the cluster's own folder; one of that label is replaced. An etcd that is alone must
    * not run, one of several members has to. */
@@ -39,8 +46,12 @@ export interface ClusterSaves {
   putWorkersAway(name: string, label: string): void;
   bringWorkersBack(name: string, label: string): void;
 
-  /** All of it into one file, whole or not at all. */
-  pack(cluster: KeptCluster, path: string, work: SaveWork): Promise<ClusterManifest>;
+  /** All of it into one file, whole or not at all, with the volumes that these other nodes have. */
+  pack(
+    cluster: KeptCluster,
+    path: string,
+    work: SaveWork & { readonly others?: readonly OtherVolumes[] },
+  ): Promise<ClusterManifest>;
   /** What is there of that file, whole or half. */
   discard(path: string): Promise<void>;
   /** Throws where the file is no archive of a virtual cluster. */

@@ -5,11 +5,11 @@ test("clusters on several nodes are refused with the reason, those on one are no
   const nodes = [{ node: "a", address: "192.0.2.1" }];
   expect(() => requireRotatable({ name: "demo" })).not.toThrow();
   expect(() => requireRotatable({ name: "demo", overlay: { nodes, at: 0 } })).toThrow(
-    "has workers on several nodes",
+    "a server leads the exchange",
   );
   const replicas = [{ node: "a", address: "192.0.2.1", slot: 0 }];
   expect(() => requireRotatable({ name: "trio", overlay: { nodes: replicas, at: 0 } })).toThrow(
-    "has its control plane on several nodes",
+    "a server leads the exchange",
   );
 });
 

@@ -19,6 +19,8 @@ export interface ClusterAuthorities {
   /** Makes a new one, and keeps the old one beside it. What is signed follows when the cluster is started again. */
   begin(name: string, until: number): Promise<void>;
   settle(name: string): void;
+  /** Members of its etcd show what its new authority signed from the next start on; all trust both. */
+  turn(name: string): void;
   /** The old one is trusted no more from the next start on. */
   drop(name: string): void;
 }
@@ -30,7 +32,18 @@ export function graceMs(hours: number = DEFAULT_GRACE_HOURS): number {
   return hours * HOUR_MS;
 }
 
-/** Throws where its authority cannot be exchanged by us, with the reason and a way. */
+/** What a server has a node of a cluster on several do, one after the other. */
+export type RotationPart =
+  | "begin"
+  | "control plane"
+  | "workers"
+  | "pods"
+  | "settle"
+  | "turn"
+  | "forget"
+  | "leavings";
+
+/** Throws where its node cannot exchange its authority alone: others sign for it too. */
 export function requireRotatable({
   name,
   overlay,
@@ -39,13 +52,15 @@ export function requireRotatable({
   readonly overlay?: ClusterOverlay;
 }): void {
   if (overlay === undefined) return;
-  const what = overlay.nodes.some(({ slot }) => slot !== undefined)
-    ? "has its control plane on several nodes"
-    : "has workers on several nodes";
   throw new AppError(
     "feature.unsupported",
-    `virtual cluster '${name}' ${what}, each of which signs for it: its authority can be exchanged while all of it is on one node. Its certificates are renewed as ever; for another authority make a new cluster`,
+    `virtual cluster '${name}' is on several nodes, each of which signs for it: a server leads the exchange of its authority`,
   );
+}
+
+/** When the one before is to be dropped by itself, where it can be. */
+export function formerTrustedUntil(rotation: ClusterRotation | undefined): number | undefined {
+  return rotation?.isWhole === true ? rotation.until : undefined;
 }
 
 /** Throws where it cannot be dropped now. */

@@ -13,6 +13,8 @@ export interface ClusterStandby {
   readonly mode: "stream" | "solo";
   /** Of Kubernetes: what the cluster goes on with there. */
   readonly version: string;
+  /** Of the keys that it would go on with: when these changed last; absent: never. */
+  readonly keysAt?: number;
   /** It has everything that was answered, but for `lossMs`: the cluster can go on from it. */
   readonly inSync: boolean;
   /** Since when it is, or is not; milliseconds since the epoch. */

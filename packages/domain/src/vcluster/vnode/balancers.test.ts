@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { gatewayNumber, MOST_OVERLAY_NODES } from "../overlay.ts";
 import { addressOf, balance, balancerAddresses, type BalancedService, withoutGateways } from "./balancers.ts";
 
 const service = (name: string, spec: object = {}, ip?: string, more: object = {}): BalancedService => ({
@@ -16,12 +17,14 @@ describe("addresses of load balancers", () => {
     expect([all[0], all.at(-1), all.length]).toEqual(["100.80.7.210", "100.80.7.254", 45]);
   });
 
-  test("are none of those that the nodes of a cluster on several have", () => {
+  test("are none of those that the nodes of a cluster on several have, or one that joins would get", () => {
     const all = balancerAddresses("100.80.7");
     const nodes = ["a", "b", "c"].map((node) => ({ node, address: "192.0.2.1" }));
     expect(withoutGateways(all, undefined)).toBe(all);
     const left = withoutGateways(all, { nodes, at: 1 });
-    expect(all.filter((each) => !left.includes(each))).toEqual(["100.80.7.253", "100.80.7.254"]);
+    expect([left[0], left.at(-1), left.length]).toEqual(["100.80.7.210", "100.80.7.223", 14]);
+    for (let at = 0; at < MOST_OVERLAY_NODES; at++)
+      expect(left).not.toContain(`100.80.7.${gatewayNumber({ nodes, at })}`);
   });
 
   test("go to whoever has one, then to whoever asks for one, then to the oldest", () => {

@@ -1,6 +1,6 @@
 // Addresses of Services of type LoadBalancer: the upper numbers of the cluster's own subnet, which no worker gets. Workers'
 // kube-proxies answer for them; the node sends what is for one to a worker.
-import { type ClusterOverlay, gatewayNumber } from "../overlay.ts";
+import { type ClusterOverlay, LOWEST_GATEWAY } from "../overlay.ts";
 
 /** Of ours; a Service that names none is ours too. */
 export const BALANCER_CLASS = "gpve.io/node";
@@ -35,14 +35,14 @@ export function balancerAddresses(subnet: string): readonly string[] {
   return Array.from({ length: LAST - FIRST + 1 }, (_none, at) => `${subnet}.${FIRST + at}`);
 }
 
-/** The nodes of a cluster that is on several have the uppermost ones; a Service that had such a one gets another. */
+/** Of a cluster on several nodes, which have the uppermost ones: also those that a node would get which joins later, so that no
+ * Service loses its address to one. */
 export function withoutGateways(
   pool: readonly string[],
   overlay: ClusterOverlay | undefined,
 ): readonly string[] {
   if (overlay === undefined) return pool;
-  const taken = new Set(overlay.nodes.map((_node, at) => `.${gatewayNumber({ ...overlay, at })}`));
-  return pool.filter((address) => !taken.has(address.slice(address.lastIndexOf("."))));
+  return pool.filter((address) => Number(address.slice(address.lastIndexOf(".") + 1)) < LOWEST_GATEWAY);
 }
 
 /** Whoever has one keeps it; then those that ask for one get it, then the others what is free, the oldest first. */

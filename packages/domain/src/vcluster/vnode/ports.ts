@@ -18,6 +18,9 @@ export interface VnodeHost {
   repair(cluster: KeptCluster, vnode: KeptVnode, signal: AbortSignal): Promise<void>;
   /** Ends one part and starts it again, with new settings. */
   restartPart(cluster: KeptCluster, vnode: KeptVnode, part: VnodePart): Promise<void>;
+  /** Gives it the programs of its cluster's version. Its pods run on, unless it is a machine: then it is another one, on the
+   * same disk. */
+  exchange(cluster: KeptCluster, vnode: KeptVnode, signal: AbortSignal): Promise<void>;
   /** Ends its programs and its pods. What is on its disk stays. */
   stop(cluster: KeptCluster, vnode: KeptVnode): Promise<void>;
   /** All that is left of one that is stopped. */
@@ -30,13 +33,13 @@ export interface VnodeHost {
   /** What runs its machine; undefined = it is none, or does not run. */
   accelerator(cluster: KeptCluster, vnode: KeptVnode): "kvm" | "tcg" | undefined;
   /** An empty folder for a persistent volume; one that is there stays. */
-  makeVolume(cluster: string, vnode: KeptVnode, volume: string, bytes: number): Promise<void>;
+  makeVolume(cluster: KeptCluster, vnode: KeptVnode, volume: string, bytes: number): Promise<void>;
   /** Of one that is stopped and whose cluster lives on elsewhere: they are put where nobody takes them away. Answers with
    * where; undefined = it has none. */
   putVolumesAside(cluster: string, vnode: KeptVnode): string | undefined;
   /** What those of all workers were asked for, together. */
   volumeBytes(cluster: string): number;
-  removeVolume(cluster: string, vnode: KeptVnode, volume: string): Promise<void>;
+  removeVolume(cluster: KeptCluster, vnode: KeptVnode, volume: string): Promise<void>;
   /** Names of those that it has. */
   volumes(cluster: string, vnode: KeptVnode): readonly string[];
   /** What its parts printed last. */

@@ -5,7 +5,7 @@ import { conflict } from "../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock } from "../../guest/guest-lock.ts";
-import { checkStateSavable, type SavedState, type StartFromState } from "./vm-snapshot-rules.ts";
+import { checkStateSavable, type SavedVmState, type StartFromState } from "./vm-snapshot-rules.ts";
 import type { VmConfig } from "../config/vm-config.ts";
 import { without } from "../../guest/guest-config.ts";
 
@@ -22,7 +22,7 @@ export function checkSuspendable(config: VmConfig): void {
   }
 }
 
-export function beginSuspend(config: VmConfig, state: SavedState, skipLock: boolean): VmConfig {
+export function beginSuspend(config: VmConfig, state: SavedVmState, skipLock: boolean): VmConfig {
   if (hasLock(config, "backup"))
     throw new AppError("resource.busy", "cannot suspend to disk during backup", { pveStatus: 500 });
   if (!skipLock) checkLock(config);

@@ -2,13 +2,13 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { without, type GuestConfig, type GuestValues } from "../../guest/guest-config.ts";
-import type { SavedState as GuestState, SnapshotRules } from "../../guest/snapshot/snapshot-rules.ts";
+import type { SavedState, SnapshotRules } from "../../guest/snapshot/snapshot-rules.ts";
 import { addUnused, isCdrom, listDisks, listDrives } from "../config/drive.ts";
 import { readVmProperty } from "../config/vm-properties.ts";
 import type { VmValues } from "../config/vm-config.ts";
 
 /** RAM of the running guest, kept with the snapshot. */
-export type SavedState = GuestState & {
+export type SavedVmState = SavedState & {
   readonly runningmachine: string;
   readonly runningcpu?: string;
   readonly "running-nets-host-mtu"?: string;

@@ -23,7 +23,7 @@ export function readDisk(key: string, text: string): TypedFields | undefined {
   const volume = parseVolumeId(file);
   if (volume === undefined || !NEW_DISK.test(volume.volname)) {
     return {
-      ...(volume === undefined ? {} : { storage: volume.storage }),
+      ...given({ storage: volume?.storage }),
       volume: file,
       ...(size === undefined ? {} : { size: formatQuantity(size) }),
       ...fields,

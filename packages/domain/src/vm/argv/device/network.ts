@@ -196,7 +196,7 @@ function tapText(key: string, descriptors: NetDescriptors | undefined): string {
     throw refused(`${key}: no tap device was opened for it`);
   const names = {
     tap: descriptors.tap.map(String),
-    ...(descriptors.vhost === undefined ? {} : { vhost: descriptors.vhost.map(String) }),
+    ...given({ vhost: descriptors.vhost?.map(String) }),
   };
   const { type, ...rest } = tapNetdevArguments(key, names);
   const parts = Object.entries(rest).map(

@@ -1,10 +1,10 @@
-// Schedules of Kubernetes' CronJobs, as calendar events: five fields, or a word such as `@daily`, or `@every 1h30m`.
+// What Kubernetes calls schedules: those of CronJobs, as calendar events: five fields, or a word such as `@daily`, or `@every 1h30m`.
 import type { CalendarEvent } from "./calendar-event.ts";
 import type { EventValue } from "./event-values.ts";
 import { nextEvent } from "./next-event.ts";
 import type { ZoneOffset } from "./time-zone.ts";
 
-export type CronSchedule =
+export type CronCalendar =
   /** Whichever comes first. */
   { readonly events: readonly CalendarEvent[] } | { readonly everySeconds: number };
 
@@ -40,7 +40,7 @@ const WORDS: Readonly<Record<string, string>> = {
 const UNITS: Readonly<Record<string, number>> = { h: 3_600, m: 60, s: 1 };
 
 /** undefined = Kubernetes does not take it either. */
-export function parseCron(text: string): CronSchedule | undefined {
+export function parseCron(text: string): CronCalendar | undefined {
   const every = /^@every ((?:\d+[hms])+)$/.exec(text.trim())?.[1];
   if (every !== undefined) {
     const parts = [...every.matchAll(/(\d+)([hms])/g)];
@@ -69,15 +69,15 @@ export function parseCron(text: string): CronSchedule | undefined {
 
 /** In seconds since 1970; `since`: when it came last, or was made, from which intervals are counted. */
 export function nextCron(
-  schedule: CronSchedule,
+  calendar: CronCalendar,
   last: number,
   { zone, since }: { readonly zone: ZoneOffset; readonly since: number },
 ): number | undefined {
-  if ("everySeconds" in schedule) {
-    const { everySeconds } = schedule;
+  if ("everySeconds" in calendar) {
+    const { everySeconds } = calendar;
     return since + (Math.floor(Math.max(0, last - since) / everySeconds) + 1) * everySeconds;
   }
-  const found = schedule.events.flatMap((event) => nextEvent(event, last, zone) ?? []);
+  const found = calendar.events.flatMap((event) => nextEvent(event, last, zone) ?? []);
   return found.length === 0 ? undefined : Math.min(...found);
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { nextCron, parseCron } from "./cron-schedule.ts";
+import { nextCron, parseCron } from "./cron-calendar.ts";
 import { UTC_OFFSET, zoneOffset } from "./time-zone.ts";
 
 const at = (text: string): number => Date.parse(text) / 1_000;
