@@ -62,7 +62,7 @@ export interface ClusterOperationDeps {
   readonly phases: ClusterPhases;
   readonly workers: Pick<Workers, "bring" | "stop" | "remove">;
   /** Makes a backup the content of a cluster that has not been started yet. */
-  readonly fill?: (
+  readonly fill: (
     cluster: KeptCluster,
     from: NonNullable<KeptCluster["fill"]>,
     ctx: StepContext,
@@ -109,9 +109,12 @@ export function clusterOperations(deps: ClusterOperationDeps): {
         phases.save({ ...phases.require(name), etcdVersion });
         await deps.ensureComponent("etcd", etcdVersion, ctx);
       }
-      const { fill, ...cluster } = phases.require(name);
+      const { fill, ...kept } = phases.require(name);
       if (fill !== undefined) {
-        if (deps.fill === undefined) throw new AppError("feature.unsupported", "backups are not read here");
+        // An etcd of its own is filled where it will be: it needs a network for that.
+        const isEtcd = partsOf(kept).includes("etcd");
+        const place = isEtcd ? await host.provision(phases.require(name)) : {};
+        const cluster = { ...kept, ...place };
         await deps.fill(cluster, fill, ctx);
         phases.save(cluster);
       }
@@ -213,6 +216,7 @@ export function clusterOperations(deps: ClusterOperationDeps): {
             if (!during(ctx, "Stopping")) phases.go(name, "StopRequested", { isWanted: false });
             await workers.stop(phases.require(name));
             await host.stop(phases.require(name));
+            await host.rest(phases.require(name));
             phases.go(name, "StopCompleted");
           }),
         ],

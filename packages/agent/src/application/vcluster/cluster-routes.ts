@@ -16,6 +16,7 @@ import {
 } from "@gpve/domain/vcluster/ports.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
+import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/free-networks.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
 import { readSleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
@@ -66,6 +67,8 @@ export interface ClusterRouteDeps {
   readonly requireIssuer: (issuer: OidcIssuer, version: string) => Promise<void>;
   /** That version of Kubernetes, or the newest older patch of its minor that can be had. */
   readonly obtainable: (version: string, signal: AbortSignal) => Promise<string>;
+  /** Those that this node is in. */
+  readonly hostNetworks: () => readonly TakenNetwork[];
   /** Throws what this node lacks for workers whose pods are machines (level L2). */
   readonly requireKata: () => Promise<void>;
   /** Resolves when it is awake. */
@@ -95,6 +98,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       const newest = kubernetesVersion(deps, wanted.kubernetesVersion);
       const version =
         newest === wanted.kubernetesVersion ? newest : await deps.obtainable(newest, ctx.signal);
+      requireFreeNetworks(wanted, deps.hostNetworks());
       if (totalWorkers(wanted) > 0) requireGuard(version);
       if (wanted.isolationLevel === "L2") await deps.requireKata();
       if (wanted.oidc !== undefined) await deps.requireIssuer(wanted.oidc, version);

@@ -21,6 +21,7 @@ function rowsOf(kept: KeptCluster, up: boolean) {
     ways: { lastWake: () => ({ last: { from: "warm", ms: 12.7 } as never, count: 4 }) },
     vnodes: () => [],
     standby: () => undefined,
+    formerTrustedUntil: () => 7,
   })();
   return row;
 }
@@ -48,6 +49,42 @@ it("tells of one that sleeps, with its programs or without", () => {
   const cold = rowsOf(cluster({ asleep: "cold" }), false);
   expect(cold).toMatchObject({ power: "cold", asleep: true });
   expect(cold).not.toHaveProperty("memoryBytes");
+});
+
+it("looks at one that nothing runs of when something of it has changed, and at others always", () => {
+  const looked: string[] = [];
+  let kept = [cluster({ asleep: "cold" }), cluster({ name: "pods", asleep: "cold" })];
+  let figures = {};
+  let up = false;
+  const rows = clusterRows({
+    host: {
+      list: () => kept,
+      isUp: () => up,
+      endpoint: () => "https://n1:16443",
+      way: () => undefined,
+      usage: () => ({ memoryBytes: 7, cpuSeconds: 2 }),
+    },
+    clock: new FakeClock(5_000),
+    figures: () => figures,
+    ways: { lastWake: () => undefined },
+    vnodes: ({ name }) => {
+      looked.push(name);
+      return name === "pods" ? [{ name: "worker-1" } as never] : [];
+    },
+    standby: () => undefined,
+    formerTrustedUntil: () => undefined,
+  });
+  const first = rows();
+  expect(rows()[0]).toBe(first[0]);
+  expect(looked.splice(0)).toEqual(["demo", "pods", "pods"]);
+  figures = { pods: { a: 1 } };
+  expect(rows()[0]).toMatchObject({ pods: { a: 1 } });
+  up = true;
+  expect(rows()[0]).toMatchObject({ power: "cold", memoryBytes: 7 });
+  up = false;
+  kept = [cluster({ asleep: "cold", message: "new" })];
+  expect(rows()).toMatchObject([{ message: "new", power: "cold" }]);
+  expect(looked).toEqual(["demo", "pods", "demo", "pods", "demo"]);
 });
 
 it("names no way to one that has no network yet, nor to a part of one", () => {

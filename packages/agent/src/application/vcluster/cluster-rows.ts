@@ -24,35 +24,62 @@ export interface ClusterRowsDeps {
   readonly ways: Pick<ClusterWays, "lastWake">;
   readonly vnodes: (cluster: KeptCluster) => readonly VnodeRuntime[];
   readonly standby: (name: string) => StandbyRuntime | undefined;
+  /** When the authority before is to be dropped, where everybody has what the new one signed. */
+  readonly formerTrustedUntil: (name: string) => number | undefined;
 }
 
 export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualClusterRuntime[] {
-  const { host, clock, figures, ways, vnodes, standby } = deps;
+  const { host, clock, figures, ways, vnodes, standby, formerTrustedUntil } = deps;
   const readySince = new ReadySince(clock);
+  /** Of those that nothing runs of. Most of many are, and every report tells of all of them. */
+  const resting = new WeakMap<
+    KeptCluster,
+    { readonly row: VirtualClusterRuntime; readonly told: ReturnType<typeof figures> }
+  >();
+  const rowOf = (cluster: KeptCluster): VirtualClusterRuntime => {
+    const { name, phase, message, version, keysAt } = cluster;
+    const isUp = host.isUp(cluster);
+    const asleep = phase === "Running" ? cluster.asleep : undefined;
+    const isPart = isBranch(cluster);
+    const endpoint = cluster.network === undefined || isPart ? undefined : host.endpoint(cluster);
+    const wakes = ways.lastWake(name);
+    const shown = {
+      phase,
+      power: isUp ? (asleep ?? "hot") : "cold",
+      ...(asleep === undefined ? {} : { asleep: true }),
+    } as const;
+    return {
+      name,
+      version,
+      ...shown,
+      readySince: readySince.of(cluster, shown),
+      ...given({ message, endpoint, keysAt, standby: standby(name) }),
+      ...(cluster.overlay === undefined || isPart
+        ? {}
+        : given({ formerTrustedUntil: formerTrustedUntil(name) })),
+      ...(isPart ? { isBranch: true } : {}),
+      ...figures(name),
+      ...given({ wakes: wakes?.count, lastWakeMs: wakes && Math.round(wakes.last.ms) }),
+      vnodes: vnodes(cluster),
+      ...(isUp ? { ...host.usage(cluster), probedAt: clock.now() } : {}),
+    };
+  };
   return () =>
     host.list().map((cluster) => {
-      const { name, phase, message, version } = cluster;
-      const isUp = host.isUp(cluster);
-      const asleep = phase === "Running" ? cluster.asleep : undefined;
-      const isPart = isBranch(cluster);
-      const endpoint = cluster.network === undefined || isPart ? undefined : host.endpoint(cluster);
-      const wakes = ways.lastWake(name);
-      const shown = {
-        phase,
-        power: isUp ? (asleep ?? "hot") : "cold",
-        ...(asleep === undefined ? {} : { asleep: true }),
-      } as const;
-      return {
-        name,
-        version,
-        ...shown,
-        readySince: readySince.of(cluster, shown),
-        ...given({ message, endpoint, standby: standby(name) }),
-        ...(isPart ? { isBranch: true } : {}),
-        ...figures(name),
-        ...given({ wakes: wakes?.count, lastWakeMs: wakes && Math.round(wakes.last.ms) }),
-        vnodes: vnodes(cluster),
-        ...(isUp ? { ...host.usage(cluster), probedAt: clock.now() } : {}),
-      };
+      const told = figures(cluster.name);
+      const known = resting.get(cluster);
+      if (known?.told === told && !host.isUp(cluster)) return known.row;
+      const row = rowOf(cluster);
+      if (isAtRest(cluster, row) && !host.isUp(cluster)) resting.set(cluster, { row, told });
+      return row;
     });
+}
+
+/** What is told of it changes with what is kept of it, and with nothing else but its figures. */
+function isAtRest(
+  { phase, asleep, overlay }: KeptCluster,
+  { vnodes, standby }: VirtualClusterRuntime,
+): boolean {
+  const isCold = phase === "Running" && asleep === "cold" && overlay === undefined;
+  return isCold && vnodes?.length === 0 && standby === undefined;
 }

@@ -58,6 +58,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     workers,
     ensureComponent: async (name, version) => void brought.push(`${name} ${version}`),
     etcdVersion: () => "3.6.8",
+    fill: async () => undefined,
   });
   engine.register(create);
   engine.register(scale);
@@ -72,6 +73,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     awake: async () => undefined,
     auditLines: () => ["{}"],
     obtainable: async (version) => refusedPatches[version] ?? version,
+    hostNetworks: () => [{ network: "10.17.0.2/16", what: "of eth0 of the node" }],
     requireKata: () => Promise.reject(new AppError("request.invalid", "no Kata here")),
     requireIssuer: ({ issuerUrl }) =>
       issuerUrl.includes("nowhere")
@@ -98,6 +100,17 @@ describe("level L2", () => {
     const { make, host } = await world();
     await expect(make({ isolationLevel: "L2" })).rejects.toThrow("no Kata here");
     expect(host.list()).toEqual([]);
+  });
+});
+
+describe("networks of a virtual cluster", () => {
+  test("are refused where the node is in them, and nothing is left", async () => {
+    const { make, host } = await world();
+    await expect(make({ networking: { podCIDR: "10.16.0.0/15" } })).rejects.toThrow(
+      "spec.networking.podCIDR: 10.16.0.0/15 overlaps 10.17.0.2/16, of eth0 of the node",
+    );
+    expect(host.list()).toEqual([]);
+    expect(await make()).toBe("done");
   });
 });
 
@@ -208,6 +221,7 @@ describe("the life of a virtual cluster", () => {
     expect(await run(at("stop"))).toBe("done");
     expect(await run(at("stop"))).toBe("done");
     expect([host.get("demo")?.phase, host.running.size]).toEqual(["Stopped", 0]);
+    expect(host.resting.has("demo")).toBe(true);
     expect(await run(at("start"))).toBe("done");
     expect(await run(DELETE)).toBe("done");
     expect([host.kept.size, host.networks.size, host.running.size]).toEqual([0, 0, 0]);
@@ -278,6 +292,7 @@ describe("the life of a virtual cluster", () => {
             workers,
             ensureComponent: async () => undefined,
             etcdVersion: () => "3.6.8",
+            fill: async () => undefined,
           }).create,
         );
         const spec = readVirtualClusterSpec({});

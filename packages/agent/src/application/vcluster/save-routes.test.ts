@@ -154,11 +154,25 @@ describe("asking a node to save a cluster", () => {
     await expect(refused({ ...base, storage: "local" }, ctx)).rejects.toThrow("while it is Running");
   });
 
-  test.each(["etcd", "external"])("touches nothing of one whose store is %s", async (backingStore) => {
-    const controlPlane = {
-      backingStore,
-      ...(backingStore === "external" ? { externalEtcdEndpoint: "https://192.0.2.1:2379" } : {}),
-    };
+  test("puts a backup into an etcd of its own, beside it or in its place, and does not change the kind of store", async () => {
+    const controlPlane = { backingStore: "etcd" };
+    const spec = readVirtualClusterSpec({ controlPlane });
+    const { routes, submitted } = await world({ ...demo, spec });
+    const restore = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/restore"];
+    const from = { ...base, archive: ARCHIVE, source: "shop", spec: { controlPlane } };
+    await restore({ ...from, vcluster: "copy", over: false }, ctx);
+    await restore({ ...from, over: true }, ctx);
+    const put = { spec: { backingStore: "etcd" } };
+    expect(submitted).toMatchObject([
+      { type: "vcrestore", args: put },
+      { type: "vcrestoreover", args: put },
+    ]);
+    await expect(restore({ ...from, spec: {}, over: true }, ctx)).rejects.toThrow("and keeps it");
+    expect(submitted).toHaveLength(2);
+  });
+
+  test("touches nothing of one whose store is somebody else's", async () => {
+    const controlPlane = { backingStore: "external", externalEtcdEndpoint: "https://192.0.2.1:2379" };
     const { routes, submitted, woken } = await world({
       ...demo,
       spec: readVirtualClusterSpec({ controlPlane }),
@@ -167,15 +181,13 @@ describe("asking a node to save a cluster", () => {
     const restore = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/restore"];
     const upgrade = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade"];
     const from = { ...base, archive: ARCHIVE, source: "shop" };
-    const why = `store of kind ${backingStore}`;
-    if (backingStore === "external")
-      await expect(backup({ ...base, storage: "local" }, ctx)).rejects.toThrow(why);
+    const why = "store of kind external";
+    await expect(backup({ ...base, storage: "local" }, ctx)).rejects.toThrow(why);
     await expect(restore({ ...from, spec: {}, over: true }, ctx)).rejects.toThrow(why);
     // Nor is a backup of ours made one with such a store.
     const asNew = { ...from, vcluster: "copy", spec: { controlPlane }, over: false };
     await expect(restore(asNew, ctx)).rejects.toThrow(why);
-    if (backingStore === "external")
-      await expect(upgrade({ ...base, version: "1.36", drain: false }, ctx)).rejects.toThrow(why);
+    await expect(upgrade({ ...base, version: "1.36", drain: false }, ctx)).rejects.toThrow(why);
     expect([submitted, woken]).toEqual([[], []]);
   });
 });

@@ -57,6 +57,7 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
   return {
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup": async (asked, ctx) => {
       const { vcluster, tenant, storage, requestId, notes, protected: isProtected, prune } = asked;
+      const { volumesFrom } = asked;
       const cluster = ownCluster(host, { vcluster, tenant });
       const { name } = cluster;
       // Refused before a task begins.
@@ -64,7 +65,7 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       await places.open(storage);
       // One that sleeps has none that could be read.
       if (cluster.spec.backingStore === "etcd") await deps.awake(name);
-      const args = { name, storage, ...given({ notes, protected: isProtected, prune }) };
+      const args = { name, storage, ...given({ notes, protected: isProtected, prune, volumesFrom }) };
       return submit(BACKUP_CLUSTER, args, requestId, ctx);
     },
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups": async ({
@@ -87,6 +88,11 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       const manifest = await manifestOf(archive, source);
       const spec = readVirtualClusterSpec(asked.spec);
       requireSaveable("restore", { name, spec });
+      if (kept !== undefined && kept.spec.backingStore !== spec.backingStore)
+        throw new AppError(
+          "object.conflict",
+          `virtual cluster '${name}' has a store of kind ${kept.spec.backingStore}, and keeps it: what takes its place cannot have ${spec.backingStore}`,
+        );
       const version = versionOf(deps, manifest.kubernetesVersion);
       if (totalWorkers(spec) > 0) requireGuard(version);
       if (kept !== undefined)

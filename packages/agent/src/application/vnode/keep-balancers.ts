@@ -56,8 +56,8 @@ export class KeepBalancers {
   async look(): Promise<void> {
     const { host, log } = this.#deps;
     const clusters = host.list();
-    for (const name of this.#led.keys())
-      if (!clusters.some((cluster) => cluster.name === name)) this.#led.delete(name);
+    const here = new Set(clusters.map(({ name }) => name));
+    for (const name of this.#led.keys()) if (!here.has(name)) this.#led.delete(name);
     for (const cluster of clusters) {
       if (cluster.phase !== "Running" || cluster.asleep !== undefined || !host.isUp(cluster)) continue;
       try {

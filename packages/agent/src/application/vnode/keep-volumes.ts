@@ -54,7 +54,6 @@ export class KeepVolumes {
       if (
         cluster.phase !== "Running" ||
         cluster.asleep !== undefined ||
-        cluster.spec.isolationLevel === "L3" ||
         vnodes.list(cluster.name).length === 0 ||
         !host.isUp(cluster)
       )
@@ -94,7 +93,7 @@ export class KeepVolumes {
         await this.#refuse(cluster, claim, signal);
         continue;
       }
-      await vnodes.makeVolume(cluster.name, vnode, name, bytes);
+      await vnodes.makeVolume(cluster, vnode, name, bytes);
       const body = volumeFor(claim, name, vnode.name);
       const request = { method: "POST", path: VOLUMES, body } as const;
       await expectStatus(api, cluster, request, [201, 409], signal);
@@ -134,7 +133,7 @@ export class KeepVolumes {
       const vnode = vnodes.list(cluster.name).find((each) => each.name === on);
       // The folder is on another node, which takes it away first.
       if (vnode === undefined && !isOwnSlot(cluster.overlay, slotOf(on) ?? 0)) continue;
-      if (vnode !== undefined) await vnodes.removeVolume(cluster.name, vnode, name);
+      if (vnode !== undefined) await vnodes.removeVolume(cluster, vnode, name);
       const request = { method: "DELETE", path: `${VOLUMES}/${name}` } as const;
       await expectStatus(api, cluster, request, [200, 202, 404], signal);
     }

@@ -10,12 +10,12 @@ import type { Clock } from "@gpve/kit/clock.ts";
 const FRESH_MS = 5_000;
 
 export class VnodeRows {
-  readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "accelerator">;
+  readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "accelerator" | "volumes">;
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #seen = new Map<string, { readonly at: number; readonly rows: readonly VnodeRuntime[] }>();
 
   constructor(
-    vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "accelerator">,
+    vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "accelerator" | "volumes">,
     clock: Pick<Clock, "monotonic">,
   ) {
     this.#vnodes = vnodes;
@@ -46,6 +46,7 @@ export class VnodeRows {
       cpus: vnode.size.cpus,
       memoryBytes: vnode.size.memoryBytes,
       pods: isThere ? this.#vnodes.pods(cluster, vnode).length : 0,
+      ...given({ volumes: this.#vnodes.volumes(cluster.name, vnode).length || undefined }),
       ...given({ accelerator: isThere ? this.#vnodes.accelerator(cluster, vnode) : undefined }),
     }));
   }

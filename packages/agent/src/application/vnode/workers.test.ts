@@ -282,7 +282,7 @@ describe("keeping workers", () => {
     await workers.stop(clusterWith(1));
     await keeper.look();
     expect(vnodes.running.size).toBe(0);
-    await vnodes.makeVolume("demo", vnodes.list("demo")[0] as never, "pvc-1", 1);
+    await vnodes.makeVolume(clusterWith(1), vnodes.list("demo")[0] as never, "pvc-1", 1);
     const said: string[] = [];
     await workers.remove(clusterWith(1), (line) => said.push(line));
     expect([vnodes.kept.size, vnodes.folders.size]).toEqual([0, 0]);

@@ -9,7 +9,7 @@ import { kataRuntimeClass } from "@gpve/domain/vcluster/vnode/kata.ts";
 import { localStorageClass } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { KeptVnode } from "@gpve/domain/vcluster/vnode/vnode.ts";
-import { extraVnodes, wantedVnodes } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import { extraVnodes, totalWorkers, wantedVnodes } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { StepContext } from "@gpve/kit/operation/definition.ts";
 import { drainNode } from "./drain-node.ts";
@@ -52,8 +52,7 @@ export class Workers {
     const keepsObjects = replicaSlot(cluster.overlay) !== undefined;
     await standGuard(api, cluster, { clock: this.#deps.clock, signal: ctx.signal }, { keepsObjects });
     if (vnodes.list(name).length === 0) await judgeObjects(api, cluster, ctx.signal);
-    const more = spec.ingress === undefined ? [] : [INGRESS_COMPONENT];
-    for (const component of [...WORKER_COMPONENTS, ...more]) await this.#deps.ensureComponent(component, ctx);
+    await this.equip(spec, ctx);
     for (const vnode of wanted) {
       vnodes.save(name, vnode);
       await registerNode(api, cluster, vnode, ctx.signal);
@@ -65,6 +64,13 @@ export class Workers {
       ctx.log(`${vnode.name} is Ready`);
     }
     if (!isBranch(cluster)) await this.#furnish(cluster, ctx.signal);
+  }
+
+  /** Brings what they are made of to this node, where it is not there. */
+  async equip(spec: KeptCluster["spec"], ctx: StepContext): Promise<void> {
+    if (totalWorkers(spec) === 0) return;
+    const more = spec.ingress === undefined ? [] : [INGRESS_COMPONENT];
+    for (const component of [...WORKER_COMPONENTS, ...more]) await this.#deps.ensureComponent(component, ctx);
   }
 
   /** With their pods; what is on their disks stays. */
@@ -149,12 +155,10 @@ export class Workers {
   async #furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
     const { api } = this.#deps;
     const storage = { path: "/apis/storage.k8s.io/v1/storageclasses", body: localStorageClass };
-    // Volumes are folders of the node, which a machine does not see.
-    const volumes = cluster.spec.isolationLevel === "L3" ? [] : [storage];
     const classes = cluster.spec.isolationLevel === "L2" ? [kataRuntimeClass] : [];
     const ingress = cluster.spec.ingress === undefined ? [] : clusterIngress(IMAGES.traefik);
     const dns = clusterDns(cluster.spec, IMAGES.coredns);
-    for (const { path, body } of [...dns, ...volumes, ...classes, ...ingress]) {
+    for (const { path, body } of [...dns, storage, ...classes, ...ingress]) {
       const found = await api(cluster, { method: "GET", path: `${path}/${body.metadata.name}` }, signal);
       if (found.status === 404)
         await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], signal);

@@ -58,7 +58,13 @@ describe("a new authority", () => {
     for (const name of ["apiserver-kubelet-client", "scheduler", "controller-manager"])
       expect(isSignedBy(read(`${name}.crt`), fresh)).toBe(true);
     expect(isSignedBy(read("front-proxy-client.crt"), read("front-proxy-ca.crt"))).toBe(true);
-    expect(isSignedBy(read("etcd.crt"), read("etcd-ca.crt"))).toBe(true);
+    // Members of an etcd are started one after the other: who is first trusts both, and shows what the others know.
+    expect([keys.etcdTrust, isSignedBy(read("etcd.crt"), others[1] ?? "")]).toEqual([
+      "etcd-ca-trust.crt",
+      true,
+    ]);
+    for (const pem of [others[1] ?? "", read("etcd-ca.crt")])
+      expect(read("etcd-ca-trust.crt")).toContain(pem.trim());
     expect(
       [read("front-proxy-ca.crt"), read("etcd-ca.crt"), read("sa.key")].map((pem) => others.includes(pem)),
     ).toEqual([false, false, true]);
@@ -72,8 +78,19 @@ describe("a new authority", () => {
     authorities.settle("demo");
     expect(authorities.rotation("demo")).toEqual({ until: UNTIL, isWhole: true });
     expect(keys.isDue([])).toBe(false);
+    authorities.turn("demo");
+    await keys.ensure(certificates());
+    expect([keys.etcdTrust, isSignedBy(read("etcd.crt"), read("etcd-ca.crt"))]).toEqual([
+      "etcd-ca-trust.crt",
+      true,
+    ]);
+    expect(isSignedBy(read("apiserver.crt"), old)).toBe(true);
     authorities.drop("demo");
     await keys.ensure(certificates());
+    expect([keys.etcdTrust, isSignedBy(read("etcd.crt"), read("etcd-ca.crt"))]).toEqual([
+      "etcd-ca.crt",
+      true,
+    ]);
     expect([keys.caPem, keys.trustFile]).toEqual([fresh, keys.file("ca.crt")]);
     expect(isSignedBy(read("apiserver.crt"), fresh)).toBe(true);
     expect(new X509Certificate(read("apiserver.crt")).checkIP("192.0.2.7")).toBe("192.0.2.7");
@@ -127,6 +144,46 @@ describe("a new authority", () => {
     expect(own("ca.crt")).toBe(keys.caPem);
     for (const name of ["kubelet", "kubelet-serving", "kube-proxy"])
       expect(isSignedBy(own(`${name}.crt`), read("ca.crt"))).toBe(true);
+  });
+
+  test("is another node's, with the old one while that is trusted", async () => {
+    const { clock, pki, keys, authorities } = await world();
+    const [replica, branch] = ["replica", "branch"].map((name) => new ClusterKeys(join(folder, name), clock));
+    const carry = async (): Promise<void> => {
+      replica?.takeAuthority(await keys.authority("replica"));
+      branch?.takeAuthority(await keys.authority("workers"));
+      await replica?.ensure(certificates());
+    };
+    const shown = () => [keys, replica, branch].map((each) => [each?.caPem, each?.rotation]);
+    const same = (): void => expect(new Set(shown().map((each) => JSON.stringify(each))).size).toBe(1);
+    await carry();
+    same();
+    await authorities.begin("demo", UNTIL);
+    await keys.ensure(certificates());
+    await carry();
+    same();
+    expect(branch?.rotation).toEqual({ until: UNTIL });
+    expect([replica?.etcdTrust, replica?.storeMark]).toEqual(["etcd-ca-trust.crt", keys.storeMark]);
+    expect(replica?.read("etcd-ca-trust.crt")).toBe(keys.read("etcd-ca-trust.crt"));
+    expect(isSignedBy(replica?.read("apiserver.crt") ?? "", keys.read("former-ca.crt"))).toBe(true);
+    // Workers need no key of the old one.
+    expect(readdirSync(join(folder, "branch")).toSorted()).toEqual([
+      "ca.crt",
+      "ca.key",
+      "former-ca.crt",
+      "rotation.json",
+    ]);
+    // One whose control plane goes elsewhere keeps what its workers trust.
+    keys.keepAuthority();
+    expect(keys.caPem).toBe(branch?.caPem);
+    expect(readdirSync(pki)).not.toContain("former-ca.key");
+    keys.takeAuthority((await replica?.authority("replica")) ?? {});
+    authorities.settle("demo");
+    authorities.drop("demo");
+    await carry();
+    same();
+    expect(readdirSync(join(folder, "branch")).toSorted()).toEqual(["ca.crt", "ca.key"]);
+    expect(replica?.etcdTrust).toBe("etcd-ca.crt");
   });
 
   test("is in what is saved, with the old one while that is trusted", async () => {

@@ -13,14 +13,18 @@ export interface Awaited {
 
 const READY_MS = 300_000;
 
-/** `ended`: what its API server said last, when it has ended. */
+/** `ended`: what its API server said last, when it has ended. `speaks`: called when it answers, if only that it is not ready. */
 export async function untilReady({
   cluster,
   clock,
   signal,
   credentials,
   ended,
-}: Awaited & { readonly ended: () => string | undefined }): Promise<void> {
+  speaks,
+}: Awaited & {
+  readonly ended: () => string | undefined;
+  readonly speaks?: () => void;
+}): Promise<void> {
   const until = clock.monotonic() + READY_MS;
   let last = "no answer";
   for (;;) {
@@ -29,6 +33,7 @@ export async function untilReady({
       throw new AppError("internal.error", `kube-apiserver of ${cluster} ended: ${words.trim().slice(-500)}`);
     try {
       const answer = await kubeCall(await credentials(), { method: "GET", path: "/readyz" }, signal);
+      speaks?.();
       if (answer.status === 200) return;
       last = `${answer.status} ${answer.body.slice(0, 200)}`;
     } catch (err) {
@@ -61,6 +66,6 @@ export async function untilFurnished({ cluster, clock, signal, credentials }: Aw
         "request.timeout",
         `the controllers of ${cluster} did not make the account 'default' within ${READY_MS / 1000} s`,
       );
-    await clock.sleep(100, signal);
+    await clock.sleep(50, signal);
   }
 }

@@ -56,4 +56,37 @@ describe("figures of a cluster", () => {
     figures.close();
     await following;
   });
+
+  test("of one that fell asleep its pods are told, and for some minutes its requests", async () => {
+    const clock = new FakeClock();
+    let asleep: object = {};
+    const figures = new ClusterFigures({
+      host: {
+        list: () => [{ name: "demo", phase: "Running", isWanted: true, ...asleep } as unknown as KeptCluster],
+        isUp: () => true,
+      },
+      credentials: async () => ({}) as never,
+      call: async (_to, { path }) => ({
+        status: 200,
+        body:
+          path === "/metrics"
+            ? 'apiserver_request_duration_seconds_count{verb="LIST"} 2\n'
+            : '{"items":[{"metadata":{"namespace":"a"}}]}',
+      }),
+      clock,
+      log: { debug: () => undefined } as unknown as Logger,
+    });
+    await figures.look();
+    asleep = { asleep: "cold" };
+    const told = { pods: { a: 1 }, requests: { list: { count: 2, seconds: 0, buckets: {} } } };
+    await clock.advance(240_000);
+    await figures.look();
+    expect(figures.of("demo")).toEqual(told);
+    await clock.advance(61_000);
+    await figures.look();
+    expect(figures.of("demo")).toEqual({ pods: { a: 1 } });
+    asleep = {};
+    await figures.look();
+    expect(figures.of("demo")).toEqual(told);
+  });
 });

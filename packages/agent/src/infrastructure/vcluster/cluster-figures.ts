@@ -1,6 +1,7 @@
 // What the API of a cluster tells of itself, asked now and then while it is awake. The agent's own questions wake nobody:
 // they do not come in where tenants do.
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster, RunningClusters } from "@gpve/domain/vcluster/ports.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
@@ -16,9 +17,14 @@ export interface ClusterFiguresDeps {
   readonly credentials: (cluster: KeptCluster) => Promise<KubeCredentials>;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly call?: typeof kubeCall;
 }
 
+const NONE: Figures = {};
 const EVERY_MS = 30_000;
+/** For whoever collects them after it fell asleep. They are most of what a node tells of a cluster: those of a thousand that
+ * were awake some time would be in every report. */
+const REQUESTS_KEPT_MS = 300_000;
 const MOST_NAMESPACES = 200;
 /** Of upstream's two dozen, as it writes them and as we do: enough for a quantile, and few enough for a thousand clusters. */
 const BOUNDS: ReadonlyMap<string, string> = new Map(
@@ -32,15 +38,16 @@ const BOUNDS: ReadonlyMap<string, string> = new Map(
 
 export class ClusterFigures {
   readonly #deps: ClusterFiguresDeps;
-  readonly #known = new Map<string, Figures>();
+  readonly #known = new Map<string, { readonly figures: Figures; readonly at: number }>();
   readonly #stop = new AbortController();
 
   constructor(deps: ClusterFiguresDeps) {
     this.#deps = deps;
   }
 
+  /** The same object until there are others. */
   of(name: string): Figures {
-    return this.#known.get(name) ?? {};
+    return this.#known.get(name)?.figures ?? NONE;
   }
 
   async follow(): Promise<void> {
@@ -54,10 +61,14 @@ export class ClusterFigures {
   }
 
   async look(): Promise<void> {
-    const { host, log } = this.#deps;
+    const { host, log, clock } = this.#deps;
     const all = host.list();
-    for (const name of this.#known.keys())
-      if (!all.some((cluster) => cluster.name === name)) this.#known.delete(name);
+    const here = new Set(all.map(({ name }) => name));
+    const old = clock.monotonic() - REQUESTS_KEPT_MS;
+    for (const [name, { figures, at }] of this.#known)
+      if (!here.has(name)) this.#known.delete(name);
+      else if (at < old && figures.requests !== undefined)
+        this.#known.set(name, { figures: given({ pods: figures.pods }), at });
     for (const cluster of all) {
       if (
         isBranch(cluster) ||
@@ -67,7 +78,7 @@ export class ClusterFigures {
       )
         continue;
       try {
-        this.#known.set(cluster.name, await this.#ask(cluster));
+        this.#known.set(cluster.name, { figures: await this.#ask(cluster), at: clock.monotonic() });
       } catch (err) {
         log.debug(
           { resource: `vcluster/${cluster.name}`, err: messageOf(err) },
@@ -78,10 +89,11 @@ export class ClusterFigures {
   }
 
   async #ask(cluster: KeptCluster): Promise<Figures> {
-    const to = await this.#deps.credentials(cluster);
+    const { credentials, call = kubeCall } = this.#deps;
+    const to = await credentials(cluster);
     const { signal } = this.#stop;
-    const metrics = await kubeCall(to, { method: "GET", path: "/metrics" }, signal);
-    const pods = await kubeCall(to, { method: "GET", path: "/api/v1/pods" }, signal);
+    const metrics = await call(to, { method: "GET", path: "/metrics" }, signal);
+    const pods = await call(to, { method: "GET", path: "/api/v1/pods" }, signal);
     return {
       ...(metrics.status === 200 ? { requests: requestFigures(metrics.body) } : {}),
       ...(pods.status === 200 ? { pods: podCounts(pods.body) } : {}),

@@ -7,13 +7,16 @@ import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 export class ClusterFiles implements KeptClusters {
   readonly #folder: string;
   #known: Map<string, KeptCluster> | undefined;
+  /** By name. Never changed but replaced: many ask several times a second, and put aside what they got. */
+  #sorted: readonly KeptCluster[] = [];
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
   list(): readonly KeptCluster[] {
-    return [...this.#all().values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    this.#all();
+    return this.#sorted;
   }
 
   get(name: string): KeptCluster | undefined {
@@ -23,13 +26,15 @@ export class ClusterFiles implements KeptClusters {
   save(cluster: KeptCluster): void {
     mkdirSync(join(this.#folder, cluster.name), { recursive: true, mode: 0o700 });
     writeFileAtomic(this.#file(cluster.name), `${JSON.stringify(cluster)}\n`);
+    const isNew = !this.#all().has(cluster.name);
     this.#all().set(cluster.name, cluster);
+    this.#sorted = this.#sorted.toSpliced(this.#position(cluster.name), isNew ? 0 : 1, cluster);
   }
 
   /** With all that is in its folder. */
   remove(name: string): void {
     rmSync(join(this.#folder, name), { recursive: true, force: true });
-    this.#all().delete(name);
+    if (this.#all().delete(name)) this.#sorted = this.#sorted.toSpliced(this.#position(name), 1);
   }
 
   #all(): Map<string, KeptCluster> {
@@ -41,7 +46,19 @@ export class ClusterFiles implements KeptClusters {
         return kept === undefined ? [] : [[name, kept]];
       }),
     );
+    this.#sorted = [...this.#known.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
     return this.#known;
+  }
+
+  /** Where it is, or belongs. */
+  #position(name: string): number {
+    let [low, high] = [0, this.#sorted.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#sorted[middle]?.name ?? "") < name) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   #file(name: string): string {

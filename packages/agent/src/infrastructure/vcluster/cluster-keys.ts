@@ -24,10 +24,16 @@ import {
 
 import {
   AuthorityRotation,
+  ETCD_TRUST_FILE,
   FORMER_AUTHORITY,
+  FORMER_ETCD_AUTHORITY,
+  NOTE,
+  REPLICA_ROTATION_FILES,
+  type Signer,
   STORE_MARK_FILE,
   storeMark,
   TRUST_FILE,
+  TRUSTED_ROTATION_FILES,
 } from "./authority-rotation.ts";
 
 const YEAR_MS = 365 * 86_400_000;
@@ -38,7 +44,8 @@ const AUTHORITIES: Readonly<Record<Authority, string>> = {
 };
 
 /** Authorities, and what somebody else gave us. */
-const NOT_RENEWED = /^(?:(?:next-|former-)?(?:ca|front-proxy-ca|etcd-ca)|ca-trust|external-.*)\.crt$/;
+const NOT_RENEWED =
+  /^(?:(?:next-|former-)?(?:ca|front-proxy-ca|etcd-ca)|(?:etcd-)?ca-trust|external-.*)\.crt$/;
 /** Of all the nodes that it has been on; more of them are nobody's any more. */
 const MOST_NAMES = 200;
 
@@ -82,6 +89,11 @@ export class ClusterKeys {
     return this.file(this.#rotation.note() === undefined ? "ca.crt" : TRUST_FILE);
   }
 
+  /** Whom the members of its etcd, and who asks them, trust: the name of a file. */
+  get etcdTrust(): string {
+    return this.#rotation.knowsFormerEtcd ? ETCD_TRUST_FILE : "etcd-ca.crt";
+  }
+
   /** By which its objects are known in a store that others use too. */
   get storeMark(): string {
     return readTextFile(this.file(STORE_MARK_FILE)) ?? storeMark(this.#read("ca.crt"));
@@ -102,6 +114,11 @@ export class ClusterKeys {
     this.#rotation.settle();
   }
 
+  /** Members of its etcd show what the new one of theirs signed, when they are started again. */
+  turnEtcd(): void {
+    this.#rotation.turn();
+  }
+
   dropFormer(): void {
     this.#rotation.drop();
   }
@@ -114,6 +131,11 @@ export class ClusterKeys {
     for (const name of new Set(certificates.map(({ by }) => by))) await this.#ensureAuthority(name);
     await this.#ensureSecrets();
     if (this.rotation !== undefined) this.take(TRUST_FILE, this.caPem);
+    if (this.#rotation.knowsFormerEtcd)
+      this.take(
+        ETCD_TRUST_FILE,
+        `${this.#read("etcd-ca.crt").trimEnd()}\n${this.#read(`${FORMER_ETCD_AUTHORITY}.crt`)}`,
+      );
     for (const certificate of certificates) await this.#ensureCertificate(certificate);
   }
 
@@ -152,20 +174,26 @@ export class ClusterKeys {
     this.#rotation.goOn();
     await this.#ensureAuthority("ca");
     const names: readonly string[] = who === "workers" ? SHARED_FILES : REPLICA_FILES;
+    const rotating: readonly string[] = who === "workers" ? TRUSTED_ROTATION_FILES : REPLICA_ROTATION_FILES;
     if (who === "replica") {
       for (const name of ["front-proxy-ca", "etcd-ca"] as const) await this.#ensureAuthority(name);
       await this.#ensureSecrets();
     }
-    return Object.fromEntries(names.map((name) => [name, this.#read(name)]));
+    const there = this.rotation === undefined ? [] : rotating.filter((name) => existsSync(this.file(name)));
+    return Object.fromEntries([...names, ...there].map((name) => [name, this.#read(name)]));
   }
 
+  /** What signs, and what is to be trusted beside it, as another node has it. */
   takeAuthority(files: Readonly<Record<string, string>>): void {
-    for (const name of REPLICA_FILES) if (files[name] !== undefined) this.take(name, files[name]);
+    // Before the new one, whom everybody knows.
+    for (const name of [...REPLICA_ROTATION_FILES, ...REPLICA_FILES])
+      if (files[name] !== undefined) this.take(name, files[name]);
+    if (files[NOTE] === undefined) this.#rotation.drop();
   }
 
   /** The rest is another node's from now on. */
   keepAuthority(): void {
-    const kept: readonly string[] = SHARED_FILES;
+    const kept: readonly string[] = [...SHARED_FILES, ...TRUSTED_ROTATION_FILES];
     for (const name of existsSync(this.#folder) ? readdirSync(this.#folder) : [])
       if (!kept.includes(name)) rmSync(this.file(name), { recursive: true, force: true });
   }
@@ -212,11 +240,7 @@ export class ClusterKeys {
 
   async #ensureCertificate(wanted: ClusterCertificate): Promise<void> {
     const before = readTextFile(this.file(`${wanted.name}.crt`));
-    // Who knows only the authority before shall know the API server too, until that is dropped.
-    const by =
-      this.rotation !== undefined && wanted.by === "ca" && wanted.usage === "server"
-        ? FORMER_AUTHORITY
-        : wanted.by;
+    const by = this.#rotation.signer(wanted);
     const isGood =
       before !== undefined &&
       !dueForRenewal(readCertificate(before), this.#clock.now()) &&
@@ -236,7 +260,7 @@ export class ClusterKeys {
     writeFileAtomic(this.file(`${wanted.name}.crt`), certPem);
   }
 
-  async #authority(name: Authority | typeof FORMER_AUTHORITY): Promise<CertificateAuthority> {
+  async #authority(name: Signer): Promise<CertificateAuthority> {
     this.#rotation.goOn();
     return {
       certPem: this.#read(`${name}.crt`),

@@ -85,10 +85,21 @@ test("a process of a cluster with a key has a folder, and a socket whose path is
   expect(place.socket("control").length).toBeLessThanOrEqual(107);
 });
 
+/** What one process was told, as if it were as many. */
+function told(call: string, input: string | Uint8Array = ""): readonly string[] {
+  if (!call.endsWith(" -batch -")) return [call];
+  const lines = input.toString().trim().split("\n");
+  return lines.map((line) => call.replace("-batch -", line));
+}
+
 describe("the network of a virtual cluster", () => {
   const calls: string[] = [];
-  const exec: Exec = async (program, args) => {
-    calls.push([program, ...args].join(" "));
+  const exec: Exec = async (program, args, { input } = {}) => {
+    const said = [program, ...args].join(" ");
+    const lines = input?.toString().trim().split("\n") ?? [];
+    calls.push(
+      ...(said.endsWith(" -batch -") ? lines.map((line) => said.replace("-batch -", line)) : [said]),
+    );
     return { code: 0, stdout: "", stderr: "" };
   };
   beforeEach(() => {
@@ -115,6 +126,20 @@ describe("the network of a virtual cluster", () => {
     expect(readFileSync(join(folder, "wall.nft"), "utf8")).toContain('iifname { "vcb3999" } drop');
     await networks.remove(3999);
     expect(readFileSync(join(folder, "wall.nft"), "utf8")).toBe(wallRules("gpve_vc_abc123", []));
+  });
+
+  test("of one that nothing runs of takes no wall, and its number is nobody else's", async () => {
+    const taken = new Set(Array.from({ length: 3_999 }, (_none, index) => index));
+    const networks = new ClusterNetworks(exec, "abc123", folder, () => ({ first: 3_998, taken }));
+    expect(await networks.claim({ name: "demo", tenant: "default" })).toBe(3_999);
+    // Making it is what takes it, and is all that is done.
+    expect(calls).toEqual(["ip link add name vcb3999 type bridge"]);
+    await networks.remove(3_999);
+    expect(calls.filter((call) => call.startsWith("nft"))).toEqual([]);
+    await networks.ensure(3_999);
+    await networks.ensure(3_998);
+    await networks.rest(3_999);
+    expect(readFileSync(join(folder, "wall.nft"), "utf8")).toContain('iifname { "vcb3998" } drop');
   });
 
   test("leads addresses of load balancers to a worker, and those that nobody has nowhere", async () => {
@@ -150,6 +175,32 @@ describe("the network of a virtual cluster", () => {
     expect(rules()).toContain('iifname { "vcb2" } drop');
   });
 
+  test("is shut and opened again, also by the next agent, and stays shut where it is put up anew", async () => {
+    const put = { bridge: "vcb1", from: "100.80.1.2", out: [], egress: true } as const;
+    const wall = new ClusterWall({ exec, instanceId: "i", runFolder: folder });
+    await wall.add(put);
+    const forward = (): string => /chain forward \{[^}]*\{[^]*?\n  \}/.exec(rules())?.[0] ?? "";
+    const rules = (): string => readFileSync(join(folder, "wall.nft"), "utf8");
+    const isShut = (): boolean => {
+      const [drop, stands] = ['{ "vcb1" } drop', "established"].map((word) => forward().indexOf(word));
+      return drop !== undefined && stands !== undefined && drop >= 0 && drop < stands;
+    };
+    expect(isShut()).toBe(false);
+    await wall.shut("vcb1", true);
+    // Not even what has begun goes on.
+    expect(isShut()).toBe(true);
+    await wall.add(put);
+    expect(isShut()).toBe(true);
+    const next = new ClusterWall({ exec, instanceId: "i", runFolder: folder });
+    await next.add(put);
+    expect(isShut()).toBe(true);
+    await next.shut("vcb1", false);
+    expect(isShut()).toBe(false);
+    calls.length = 0;
+    await next.shut("vcb1", false);
+    expect(calls).toEqual([]);
+  });
+
   test("walls of several clusters stand side by side", async () => {
     const wall = new ClusterWall({ exec, instanceId: "i", runFolder: folder });
     await wall.add({ bridge: "vcb1", from: "100.80.1.2", out: [] });
@@ -158,9 +209,43 @@ describe("the network of a virtual cluster", () => {
     expect(readFileSync(join(folder, "wall.nft"), "utf8")).toContain('iifname { "vcb1", "vcb2" } drop');
     // Nobody speaks with an address that is not of his own network.
     const gates = ["vcb1", "vcb300"].map((bridge) => ({ bridge, from: "", out: [] }));
-    expect(wallRules("t", gates)).toContain('iifname "vcb300" ip saddr != 100.81.44.0/24 drop');
+    expect(wallRules("t", gates)).toContain(
+      'iifname { "vcb1", "vcb300" } iifname . ip saddr != { "vcb1" . 100.80.1.0/24, "vcb300" . 100.81.44.0/24 } drop',
+    );
     await wall.remove("vcb1");
     expect(readFileSync(join(folder, "wall.nft"), "utf8")).toContain('iifname { "vcb2" } drop');
+  });
+
+  test("is put up again where it is another or is gone, and not for one that wakes behind it", async () => {
+    let tables = "table inet gpve_vc_i\n";
+    const seen: Exec = async (program, args) => {
+      calls.push([program, ...args].join(" "));
+      return { code: 0, stdout: args.includes("tables") ? tables : "", stderr: "" };
+    };
+    const wall = new ClusterWall({ exec: seen, instanceId: "i", runFolder: folder });
+    const built = (): number => calls.filter((call) => call.startsWith("nft -f")).length;
+    const gate = { bridge: "vcb1", from: "100.80.1.2", out: [] };
+    await wall.add(gate);
+    await wall.add(gate);
+    expect(built()).toBe(1);
+    await wall.add({ ...gate, out: [{ address: "192.0.2.1", port: 2379 }] });
+    expect(built()).toBe(2);
+    tables = "table inet gpve_vc_if\n";
+    await wall.add({ ...gate, out: [{ address: "192.0.2.1", port: 2379 }] });
+    expect(built()).toBe(3);
+    tables = "table inet gpve_vc_i\n";
+    // What stands may be a former release's.
+    await new ClusterWall({ exec: seen, instanceId: "i", runFolder: folder }).add(gate);
+    expect(built()).toBe(4);
+  });
+
+  test("makes packets of others pass no more rules where there are many", () => {
+    const rules = (count: number): number =>
+      wallRules(
+        "t",
+        Array.from({ length: count }, (_none, at) => ({ bridge: `vcb${at}`, from: "", out: [] })),
+      ).split("\n").length;
+    expect(rules(1_000)).toBe(rules(1));
   });
 
   test("has a way out to the store of its control plane, and to nothing else", async () => {
@@ -181,9 +266,9 @@ describe("the network of a virtual cluster", () => {
 describe("the network of a cluster on several nodes", () => {
   const calls: string[] = [];
   const says = new Map<string, string>();
-  const exec: Exec = async (program, args) => {
+  const exec: Exec = async (program, args, { input } = {}) => {
     const call = [program, ...args].join(" ");
-    calls.push(call);
+    calls.push(...told(call, input));
     const [, stdout = ""] = [...says].find(([begin]) => call.startsWith(begin)) ?? [];
     if (stdout.startsWith("!")) throw new Error(stdout.slice(1));
     return { code: 0, stdout, stderr: "" };

@@ -56,6 +56,10 @@ function stores(): ClusterStores {
       leave: note("leave"),
       remove: note("remove"),
       stopIfIdle: note("idle"),
+      ensure: async () => {
+        sqlite.push("ensure");
+        throw new Error("no room for a process");
+      },
       socket: (name) => `/sock/${name}/etcd.sock`,
       socketFolder: (name) => `/sock/${name}`,
     },
@@ -169,4 +173,13 @@ describe("stores of virtual clusters", () => {
     gone.abort(new Error("cancelled"));
     await expect(waiting).rejects.toThrow("cancelled");
   });
+});
+
+test("the process of a new cluster's store is started before it is wanted, where it will be", () => {
+  const all = stores();
+  all.warmUp(kept({ backingStore: "etcd" }));
+  all.warmUp({ ...kept({}), isNew: true });
+  expect(sqlite).toEqual([]);
+  all.warmUp(kept({}));
+  expect(sqlite).toEqual(["ensure"]);
 });

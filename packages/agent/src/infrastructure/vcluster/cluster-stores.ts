@@ -15,6 +15,7 @@ import type { PartCommand, StoreAccess } from "@gpve/domain/vcluster/control-pla
 import { ETCD_PORT, etcdCommand, etcdUrl } from "@gpve/domain/vcluster/etcd.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { openEtcdStore } from "@gpve/store/etcd/etcd-store.ts";
 import type { Store } from "@gpve/store/port.ts";
@@ -28,7 +29,7 @@ export interface ClusterStoresDeps {
   readonly folder: string;
   readonly sqlite: Pick<
     StoreProcess,
-    "serve" | "leave" | "remove" | "stopIfIdle" | "socket" | "socketFolder"
+    "serve" | "leave" | "remove" | "stopIfIdle" | "socket" | "socketFolder" | "ensure"
   >;
   readonly components: Pick<ComponentStore, "program">;
   readonly clock: Clock;
@@ -42,11 +43,8 @@ export interface StorePlace {
   readonly address: string;
 }
 
-const OWN_KEYS = {
-  ca: "etcd-ca.crt",
-  cert: "apiserver-etcd-client.crt",
-  key: "apiserver-etcd-client.key",
-} as const;
+const ownKeys = (keys: Pick<ClusterKeys, "etcdTrust">) =>
+  ({ ca: keys.etcdTrust, cert: "apiserver-etcd-client.crt", key: "apiserver-etcd-client.key" }) as const;
 export const EXTERNAL_KEYS = {
   ca: "external-etcd-ca.crt",
   cert: "external-etcd-client.crt",
@@ -66,7 +64,7 @@ export class ClusterStores {
 
   access({ cluster, keys, address }: StorePlace): StoreAccess {
     const { backingStore, externalEndpoints = [] } = cluster.spec;
-    if (backingStore === "etcd") return { servers: [etcdUrl(address)], keys: OWN_KEYS };
+    if (backingStore === "etcd") return { servers: [etcdUrl(address)], keys: ownKeys(keys) };
     if (backingStore === "external")
       return { servers: externalEndpoints, keys: EXTERNAL_KEYS, prefix: prefixOf(cluster, keys) };
     return { servers: [`unix://${this.#deps.sqlite.socket(cluster.name)}`] };
@@ -74,7 +72,7 @@ export class ClusterStores {
 
   /** An etcd of its own that runs, spoken to as its API server does. */
   openEtcd({ keys, address }: Omit<StorePlace, "cluster">): Store {
-    const { ca, cert, key } = credentials(keys, OWN_KEYS, { address, port: ETCD_PORT });
+    const { ca, cert, key } = credentials(keys, ownKeys(keys), { address, port: ETCD_PORT });
     return openEtcdStore({ endpoints: [etcdUrl(address)], tls: { ca, cert, key }, clock: this.#deps.clock });
   }
 
@@ -95,6 +93,7 @@ export class ClusterStores {
       ...etcdCommand({
         address,
         pki: keys.file,
+        trust: keys.etcdTrust,
         dataFolder,
         ...given({ member: this.#members.membership(cluster) }),
       }),
@@ -117,7 +116,7 @@ export class ClusterStores {
     }
     if (backingStore === "etcd") {
       const own = (to: { readonly address: string; readonly port: number }) =>
-        credentials(keys, OWN_KEYS, to);
+        credentials(keys, ownKeys(keys), to);
       if (replicaSlot(cluster.overlay) === undefined) await etcd.start();
       else await this.#members.join({ cluster, address, credentials: own, ...etcd }, signal);
       const at = own({ address, port: ETCD_PORT });
@@ -127,6 +126,12 @@ export class ClusterStores {
     const all = externalEndpoints.map((url) => credentials(keys, EXTERNAL_KEYS, endpointAddress(url)));
     const what = `the external etcd of virtual cluster ${cluster.name} (${externalEndpoints.join(", ")})`;
     await this.#healthy(what, all, signal, () => undefined);
+  }
+
+  /** Has the process started that a new cluster will want; whoever wants it says what went wrong. */
+  warmUp({ spec, isNew }: KeptCluster): void {
+    if (spec.backingStore !== "sqlite" || isNew === true) return;
+    this.#deps.sqlite.ensure().catch((err: unknown) => ignore(err, "told when it is wanted"));
   }
 
   async leave({ name, spec }: KeptCluster): Promise<void> {

@@ -28,6 +28,8 @@ export interface WallGate {
   readonly peers?: readonly string[];
   /** All that is behind it may go out by the ways of this machine, in its name; not to clusters, nor to the machine itself. */
   readonly egress?: boolean;
+  /** For now nothing goes out, whatever it may else; not even what has begun. */
+  readonly isShut?: true;
 }
 
 export interface WallWayOut {
@@ -40,6 +42,8 @@ export class ClusterWall {
   readonly #table: string;
   readonly #folder: string;
   #last: Promise<void> = Promise.resolve();
+  /** Not what a former release put up. */
+  #isOurs = false;
 
   constructor({ exec, instanceId, runFolder }: ClusterWallDeps) {
     this.#exec = exec;
@@ -47,15 +51,42 @@ export class ClusterWall {
     this.#folder = runFolder;
   }
 
-  /** Also where it stands already: others may have flushed the rules. */
-  async add(gate: WallGate): Promise<void> {
+  /** Also where it stands already: others may have flushed the rules. One that is shut stays shut. */
+  async add(wanted: Omit<WallGate, "isShut">): Promise<void> {
+    await this.#last;
+    const gate = { ...wanted, ...(this.#isShut(wanted.bridge) ? { isShut: true as const } : {}) };
     if (gate.out.length > 0 || gate.egress === true)
       await this.#exec("sysctl", ["-q", "-w", "net.ipv4.ip_forward=1"]);
+    if (await this.#standsFor(gate)) return;
     await this.#change((gates) => [...without(gates, gate.bridge), gate]);
   }
 
+  /** Until it is said again. */
+  async shut(bridge: string, isShut: boolean): Promise<void> {
+    await this.#last;
+    if (this.#isShut(bridge) === isShut) return;
+    await this.#change((gates) =>
+      gates.map((gate) => {
+        const { isShut: _before, ...kept } = gate;
+        return gate.bridge === bridge ? { ...kept, ...(isShut ? { isShut } : {}) } : gate;
+      }),
+    );
+  }
+
   async remove(bridge: string): Promise<void> {
-    await this.#change((gates) => without(gates, bridge));
+    await this.#last;
+    // One that was never awake has none.
+    if (this.#gates().some((gate) => gate.bridge === bridge))
+      await this.#change((gates) => without(gates, bridge));
+  }
+
+  /** As it was put up by this very program: who wakes one of a thousand need not put up all of them again. */
+  async #standsFor(gate: WallGate): Promise<boolean> {
+    await this.#last;
+    const noted = this.#gates().find(({ bridge }) => bridge === gate.bridge);
+    if (!this.#isOurs || JSON.stringify(noted) !== JSON.stringify(gate)) return false;
+    const { stdout } = await this.#exec("nft", ["list", "tables", "inet"]);
+    return stdout.split("\n").includes(`table inet ${this.#table}`);
   }
 
   /** One after the other: clusters come and go side by side. */
@@ -74,6 +105,11 @@ export class ClusterWall {
     writeFileAtomic(rules, wallRules(this.#table, gates));
     await this.#exec("nft", ["-f", rules]);
     writeFileAtomic(this.#note, JSON.stringify(gates));
+    this.#isOurs = true;
+  }
+
+  #isShut(bridge: string): boolean {
+    return this.#gates().some((gate) => gate.bridge === bridge && gate.isShut === true);
   }
 
   #gates(): readonly WallGate[] {
@@ -102,8 +138,16 @@ export function wallRules(table: string, gates: readonly WallGate[]): string {
   // Declared first, so that it can be deleted where it is not there.
   const cleared = [`table inet ${table}`, `delete table inet ${table}`];
   if (gates.length === 0) return `${cleared.join("\n")}\n`;
+  const shut = gates.filter(({ isShut }) => isShut === true).map(({ bridge }) => `"${bridge}"`);
   const open = gates.filter(({ egress }) => egress === true).map(({ bridge }) => bridge);
+  // Sets, not a rule for each: every packet of this machine goes through here, however many clusters there are.
   const names = gates.map(({ bridge }) => `"${bridge}"`).join(", ");
+  const within = gates.map(({ bridge }) => `"${bridge}" . "${bridge}"`).join(", ");
+  const own = gates.flatMap(({ bridge }) => {
+    const subnet = clusterSubnet(bridge);
+    return subnet === undefined ? [] : [{ bridge: `"${bridge}"`, pair: `"${bridge}" . ${subnet}` }];
+  });
+  const [known, pairs] = [own.map(({ bridge }) => bridge), own.map(({ pair }) => pair)];
   const ways = gates.flatMap(({ bridge, from, out }) =>
     out.map(({ address, port }) => ({
       bridge,
@@ -118,16 +162,14 @@ export function wallRules(table: string, gates: readonly WallGate[]): string {
     `    type filter hook ${hook} priority -5; policy accept;`,
     ...(hook === "input" && peers.length > 0 ? [overlay] : []),
     // Where frames on a bridge go through these rules too: pods of one worker and another.
-    ...(hook === "forward"
-      ? gates.map(({ bridge }) => `    iifname "${bridge}" oifname "${bridge}" accept`)
-      : []),
+    ...(hook === "forward" ? [`    iifname . oifname { ${within} } accept`] : []),
     // Masqueraded it would bear this node's address, and other nodes would take it for their peer's.
     ...(hook === "forward" ? [`    iifname { ${names} } udp dport ${OVERLAY_PORT} drop`] : []),
     // Who bears another's address could speak for him in a connection that stands.
-    ...gates.flatMap(({ bridge }) => {
-      const subnet = clusterSubnet(bridge);
-      return subnet === undefined ? [] : [`    iifname "${bridge}" ip saddr != ${subnet} drop`];
-    }),
+    ...(own.length === 0
+      ? []
+      : [`    iifname { ${known.join(", ")} } iifname . ip saddr != { ${pairs.join(", ")} } drop`]),
+    ...(hook === "forward" && shut.length > 0 ? [`    iifname { ${shut.join(", ")} } drop`] : []),
     `    iifname { ${names} } ct state established,related accept`,
     ...ways.map(({ bridge, match }) => `    iifname "${bridge}" ${match} accept`),
     ...(hook === "forward"

@@ -25,6 +25,10 @@ export class FileClusterAuthorities implements ClusterAuthorities {
     this.#keysOf(name).settleRotation();
   }
 
+  turn(name: string): void {
+    this.#keysOf(name).turnEtcd();
+  }
+
   drop(name: string): void {
     this.#keysOf(name).dropFormer();
   }

@@ -10,27 +10,35 @@ import {
   type KeptCluster,
   type KubeconfigAsk,
 } from "@gpve/domain/vcluster/ports.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { ClusterKeys } from "./cluster-keys.ts";
 import { kubeCall, kubeCreate, type KubeCredentials, refused } from "./kube-api.ts";
 
 const BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+const GROUP_PREFIX = "gpve:kubeconfig:";
+const ENDS_AT = "gpve.io/ends-at";
+/** So many of those that have ended go when another is given out: more than come. */
+const SWEPT_AT_ONCE = 20;
+
+type KubeCall = typeof kubeCall;
 
 export interface RoleBinding {
   readonly name: string;
   readonly role: string;
   readonly subject: { readonly kind: "User" | "Group"; readonly name: string };
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 export async function bindRole(
   credentials: KubeCredentials,
-  { name, role, subject }: RoleBinding,
+  { name, role, subject, annotations = {} }: RoleBinding,
   signal: AbortSignal,
 ): Promise<void> {
   const group = "rbac.authorization.k8s.io";
   const binding = {
     apiVersion: `${group}/v1`,
     kind: "ClusterRoleBinding",
-    metadata: { name, labels: { "app.kubernetes.io/managed-by": "gpve" } },
+    metadata: { name, labels: { "app.kubernetes.io/managed-by": "gpve" }, annotations },
     roleRef: { apiGroup: group, kind: "ClusterRole", name: role },
     subjects: [{ apiGroup: group, ...subject }],
   };
@@ -46,9 +54,14 @@ export async function issueKubeconfig(
   const { cluster, server, keys } = at;
   // A group of its own, so that it can be revoked alone. Never system:masters, which nothing can take away.
   const id = randomBytes(8).toString("hex");
-  const group = `gpve:kubeconfig:${id}`;
+  const group = `${GROUP_PREFIX}${id}`;
   const subject = { kind: "Group", name: group } as const;
-  await bindRole(credentials, { name: group, role: "cluster-admin", subject }, signal);
+  // Who looks for the one of somebody who has left finds it by these.
+  const annotations = { "gpve.io/user": user, [ENDS_AT]: new Date(now + lifetimeMs).toISOString() };
+  await bindRole(credentials, { name: group, role: "cluster-admin", subject, annotations }, signal);
+  await sweepEnded(credentials, now, signal).catch((err: unknown) =>
+    ignore(err, "what is left of ended ones allows nobody anything, and goes another time"),
+  );
   const { certPem, keyPem } = await keys.issue(
     { commonName: user, organisation: group, usage: "client" },
     lifetimeMs,
@@ -66,6 +79,29 @@ export async function issueKubeconfig(
   return { id, kubeconfig, expiresAt: now + lifetimeMs };
 }
 
+/** Bindings of certificates that have ended: whoever gets one every minute would fill the cluster with them. */
+export async function sweepEnded(
+  credentials: KubeCredentials,
+  now: number,
+  signal: AbortSignal,
+  call: KubeCall = kubeCall,
+): Promise<void> {
+  const path = `${BINDINGS}?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dgpve`;
+  const { status, body } = await call(credentials, { method: "GET", path }, signal);
+  if (status >= 300) throw refused(`GET ${path}`, status, body);
+  const { items = [] } = JSON.parse(body) as { readonly items?: readonly BindingRow[] };
+  const ended = items.flatMap(({ metadata: { name, annotations } }) => {
+    const at = Date.parse(annotations?.[ENDS_AT] ?? "");
+    return name.startsWith(GROUP_PREFIX) && at < now ? [name] : [];
+  });
+  for (const name of ended.slice(0, SWEPT_AT_ONCE))
+    await call(credentials, { method: "DELETE", path: `${BINDINGS}/${encodeURIComponent(name)}` }, signal);
+}
+
+interface BindingRow {
+  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+}
+
 /** Of context, cluster and user: two tenants' clusters of one name stay two in one file. */
 function shownName(cluster: KeptCluster): string {
   return cluster.called === undefined ? cluster.name : `${cluster.called}.${cluster.tenant}`;
@@ -78,7 +114,7 @@ export async function revokeKubeconfig(
   signal: AbortSignal,
 ): Promise<void> {
   if (!/^[0-9a-f]{16}$/.test(id)) throw new AppError("request.invalid", `'${id}' is no id of a kubeconfig`);
-  const path = `${BINDINGS}/${encodeURIComponent(`gpve:kubeconfig:${id}`)}`;
+  const path = `${BINDINGS}/${encodeURIComponent(`${GROUP_PREFIX}${id}`)}`;
   const { status, body } = await kubeCall(credentials, { method: "DELETE", path }, signal);
   if (status === 404)
     throw new AppError("object.not_found", `virtual cluster ${cluster} has no kubeconfig '${id}'`);

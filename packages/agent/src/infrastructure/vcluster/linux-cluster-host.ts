@@ -6,18 +6,10 @@
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { ComponentStore } from "@gpve/domain/component/ports.ts";
-import { controlPlaneCertificates } from "@gpve/domain/vcluster/certificates.ts";
-import { API_PORT, BALANCER_PORT, CONTROL_PLANE_PARTS } from "@gpve/domain/vcluster/control-plane.ts";
-import { type ClusterFront, type FrontRoute, serverName } from "@gpve/domain/vcluster/cluster-front.ts";
+import { API_PORT, BALANCER_PORT } from "@gpve/domain/vcluster/control-plane.ts";
+import { type FrontRoute, serverName } from "@gpve/domain/vcluster/cluster-front.ts";
 import { endpointAddress, type ExternalEtcdKeys } from "@gpve/domain/vcluster/backing-store.ts";
-import {
-  API_BALANCER,
-  type ClusterPart,
-  etcdCertificates,
-  partsOf,
-  readClusterPart,
-} from "@gpve/domain/vcluster/etcd.ts";
+import { API_BALANCER, type ClusterPart, partsOf, readClusterPart } from "@gpve/domain/vcluster/etcd.ts";
 import {
   calledOf,
   type ClusterHost,
@@ -26,45 +18,24 @@ import {
   type KubeconfigAsk,
 } from "@gpve/domain/vcluster/ports.ts";
 import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
-import { replicaAddresses } from "@gpve/domain/vcluster/replicas/replica-places.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
+import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { SupervisedGuest } from "../guest-process/supervised-guest.ts";
-import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
-import { writeAuditPolicy } from "./cluster-audit.ts";
-import { writeGuard } from "./cluster-guard.ts";
 import { writeIssuer } from "./cluster-issuer.ts";
 import { ClusterFiles } from "./cluster-files.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
-import type { ClusterNetwork, ClusterNetworks } from "./cluster-network.ts";
-import { type ClusterStores, EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
+import type { ClusterNetwork } from "./cluster-network.ts";
+import { EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
+import { equipCluster } from "./equip-cluster.ts";
 import { untilFurnished, untilReady } from "./await-api.ts";
 import { howFrozen } from "./how-frozen.ts";
+import type { LinuxClusterHostDeps } from "./linux-cluster-deps.ts";
 import { OwnCredentials } from "./own-credentials.ts";
 import type { KubeCredentials } from "./kube-api.ts";
 import { bindRole, issueKubeconfig, revokeKubeconfig } from "./kubeconfigs.ts";
 import { partCommand } from "./part-command.ts";
-import type { SelfProgram } from "./store-process.ts";
-
-export interface LinuxClusterHostDeps {
-  readonly folder: string;
-  readonly processes: Pick<
-    SupervisedGuests,
-    "start" | "get" | "forget" | "onExit" | "lastWords" | "confinement"
-  >;
-  readonly networks: ClusterNetworks;
-  readonly stores: ClusterStores;
-  readonly components: Pick<ComponentStore, "program">;
-  readonly self: SelfProgram;
-  readonly clock: Clock;
-  /** Names and addresses of this node, by which clients may reach it. */
-  readonly nodeNames: readonly string[];
-  /** Where tenants come in. */
-  readonly front: Pick<ClusterFront, "url">;
-  /** Of the first cluster; those of the others follow. */
-  readonly firstPort: number;
-}
+import { startOthers } from "./start-others.ts";
 
 const STOP_MS = 10_000;
 
@@ -104,6 +75,7 @@ export class LinuxClusterHost implements ClusterHost {
 
   takeAuthority(name: string, files: Readonly<Record<string, string>>): void {
     this.keys(name).takeAuthority(files);
+    this.#own.forget(name);
   }
 
   overlayRefusal(): Promise<string | undefined> {
@@ -117,14 +89,22 @@ export class LinuxClusterHost implements ClusterHost {
         "feature.unsupported",
         `virtual clusters need an agent that runs as root: ${processes.confinement.detail}`,
       );
+    // It comes up while keys and network are made.
+    this.#deps.stores.warmUp(cluster);
     const index = cluster.network ?? (await networks.claim(cluster));
-    this.save({ ...cluster, network: index });
-    await this.#prepare({ ...cluster, network: index });
+    const placed = { ...cluster, network: index };
+    this.save(placed);
+    await (cluster.isNew === true ? this.#equip(placed) : this.#prepare(placed));
     return { network: index };
   }
 
-  async start(cluster: KeptCluster, signal: AbortSignal, say: (line: string) => void): Promise<void> {
-    const { stores, clock } = this.#deps;
+  async start(
+    cluster: KeptCluster,
+    signal: AbortSignal,
+    say: (line: string) => void,
+    opened?: () => Promise<void>,
+  ): Promise<void> {
+    const { clock } = this.#deps;
     const began = clock.monotonic();
     const since = (): string => `${((clock.monotonic() - began) / 1000).toFixed(1)} s`;
     // After a boot of the machine the network is gone; certificates may have come near their end.
@@ -135,16 +115,26 @@ export class LinuxClusterHost implements ClusterHost {
       return;
     }
     if (partsOf(cluster).includes(API_BALANCER)) await this.startPart(cluster, API_BALANCER);
-    await stores.serve(this.#storePlace(cluster), signal, {
+    await this.serveStore(cluster, signal);
+    say(`store answers after ${since()}`);
+    await this.startPart(cluster, "kube-apiserver");
+    await startOthers({
+      startPart: (part) => this.startPart(cluster, part),
+      ready: async (speaks) => {
+        await this.#ready(cluster, signal, speaks);
+        say(`API server is ready after ${since()}`);
+      },
+      opened,
+    });
+    say(`controllers and scheduler run after ${since()}`);
+  }
+
+  /** Resolves when its store can be spoken to. */
+  async serveStore(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+    await this.#deps.stores.serve(this.#storePlace(cluster), signal, {
       start: () => this.startPart(cluster, "etcd"),
       ended: () => this.#ended(cluster.name, "etcd"),
     });
-    say(`store answers after ${since()}`);
-    await this.startPart(cluster, "kube-apiserver");
-    await this.#ready(cluster, signal);
-    say(`API server is ready after ${since()}`);
-    for (const part of CONTROL_PLANE_PARTS.slice(1)) await this.startPart(cluster, part);
-    say(`controllers and scheduler run after ${since()}`);
   }
 
   async startPart(cluster: KeptCluster, part: ClusterPart): Promise<void> {
@@ -205,6 +195,12 @@ export class LinuxClusterHost implements ClusterHost {
     }
     if (!isBranch(cluster)) await stores.leave(cluster);
     this.#own.forget(cluster.name);
+  }
+
+  /** Pods run on while it sleeps, and are on its network. */
+  async rest({ network, overlay, spec }: KeptCluster): Promise<void> {
+    if (network === undefined || overlay !== undefined || totalWorkers(spec) > 0) return;
+    await this.#deps.networks.rest(network);
   }
 
   async remove(name: string, say: (line: string) => void): Promise<void> {
@@ -301,43 +297,38 @@ export class LinuxClusterHost implements ClusterHost {
   }
 
   async #prepare(cluster: KeptCluster): Promise<void> {
-    const { networks, nodeNames } = this.#deps;
-    const { serviceCidr, dnsDomain, backingStore, externalEndpoints = [] } = cluster.spec;
+    const { networks } = this.#deps;
+    const { externalEndpoints = [] } = cluster.spec;
     const issuer = isBranch(cluster) ? [] : await writeIssuer(this.#place(cluster.name), cluster);
     const out = [...externalEndpoints.map(endpointAddress), ...issuer];
     const egress = cluster.spec.egress === "nat";
     const more = { out, egress, ...given({ overlay: cluster.overlay }) };
-    const { address } = await networks.ensure(cluster.network ?? -1, more);
-    if (isBranch(cluster)) return;
-    const keys = this.keys(cluster.name);
-    await keys.ensure([
-      ...controlPlaneCertificates({
-        serviceCidr,
-        dnsDomain,
-        address,
-        // Workers ask for any of several replicas at the address of one.
-        alsoKnownAs: [
-          serverName(calledOf(cluster), cluster.tenant),
-          ...nodeNames,
-          ...(replicaSlot(cluster.overlay) === undefined ? [] : replicaAddresses(address)),
-        ],
-      }),
-      ...(backingStore === "etcd" ? etcdCertificates(address) : []),
-    ]);
-    const amongOthers = replicaSlot(cluster.overlay) !== undefined;
-    writeGuard(this.#place(cluster.name), cluster.version, { amongOthers });
-    writeAuditPolicy(this.#place(cluster.name));
-    for (const part of ["controller-manager", "scheduler"])
-      keys.writeKubeconfig(part, `https://${address}:${API_PORT}`);
+    await networks.ensure(cluster.network ?? -1, more);
+    if (!isBranch(cluster)) await this.#equip(cluster);
   }
 
-  async #ready(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+  /** Keys and settings, for the address that it has or will have. */
+  async #equip(cluster: KeptCluster): Promise<void> {
+    const { nodeNames } = this.#deps;
+    const { address } = this.#network(cluster);
+    await equipCluster({
+      cluster,
+      address,
+      nodeNames,
+      folder: this.#place(cluster.name),
+      keys: this.keys(cluster.name),
+    });
+  }
+
+  /** `speaks`: it answers, if only that it is not ready yet. */
+  async #ready(cluster: KeptCluster, signal: AbortSignal, speaks?: () => void): Promise<void> {
     await untilReady({
       cluster: cluster.name,
       clock: this.#deps.clock,
       signal,
       credentials: () => this.credentials(cluster),
       ended: () => (isBranch(cluster) ? undefined : this.#ended(cluster.name, "kube-apiserver")),
+      ...given({ speaks }),
     });
   }
 

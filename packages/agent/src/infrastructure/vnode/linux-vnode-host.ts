@@ -122,6 +122,10 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     await this.#startPart(cluster, vnode, part);
   }
 
+  async exchange(cluster: KeptCluster, vnode: KeptVnode): Promise<void> {
+    for (const part of ["kubelet", "kube-proxy"] as const) await this.restartPart(cluster, vnode, part);
+  }
+
   async #startPart(cluster: KeptCluster, vnode: KeptVnode, part: VnodePart): Promise<void> {
     const { processes, networks, program } = this.#deps;
     const id = partId(cluster.name, vnode, part);
@@ -193,12 +197,12 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
       );
   }
 
-  makeVolume(cluster: string, vnode: KeptVnode, volume: string, bytes: number): Promise<void> {
-    return this.#volumes(cluster, vnode).make(volume, bytes);
+  makeVolume({ name }: KeptCluster, vnode: KeptVnode, volume: string, bytes: number): Promise<void> {
+    return this.#volumes(name, vnode).make(volume, bytes);
   }
 
-  removeVolume(cluster: string, vnode: KeptVnode, volume: string): Promise<void> {
-    return this.#volumes(cluster, vnode).remove(volume);
+  removeVolume({ name }: KeptCluster, vnode: KeptVnode, volume: string): Promise<void> {
+    return this.#volumes(name, vnode).remove(volume);
   }
 
   volumes(cluster: string, vnode: KeptVnode): readonly string[] {

@@ -36,6 +36,10 @@ export class VnodeHosts implements VnodeHost {
     return this.#of(cluster).restartPart(cluster, vnode, part);
   }
 
+  exchange(cluster: KeptCluster, vnode: KeptVnode, signal: AbortSignal): Promise<void> {
+    return this.#of(cluster).exchange(cluster, vnode, signal);
+  }
+
   stop(cluster: KeptCluster, vnode: KeptVnode): Promise<void> {
     return this.#of(cluster).stop(cluster, vnode);
   }
@@ -60,12 +64,12 @@ export class VnodeHosts implements VnodeHost {
     return this.#of(cluster).pods(cluster, vnode);
   }
 
-  makeVolume(cluster: string, vnode: KeptVnode, volume: string, bytes: number): Promise<void> {
-    return this.#programs.makeVolume(cluster, vnode, volume, bytes);
+  makeVolume(cluster: KeptCluster, vnode: KeptVnode, volume: string, bytes: number): Promise<void> {
+    return this.#of(cluster).makeVolume(cluster, vnode, volume, bytes);
   }
 
-  removeVolume(cluster: string, vnode: KeptVnode, volume: string): Promise<void> {
-    return this.#programs.removeVolume(cluster, vnode, volume);
+  removeVolume(cluster: KeptCluster, vnode: KeptVnode, volume: string): Promise<void> {
+    return this.#of(cluster).removeVolume(cluster, vnode, volume);
   }
 
   volumes(cluster: string, vnode: KeptVnode): readonly string[] {

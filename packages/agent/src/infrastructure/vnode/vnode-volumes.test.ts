@@ -21,6 +21,18 @@ test("volumes of a worker are folders that any container may write, counted by w
   expect(statSync(join(place, "kubelet/gpve-volumes/pvc-a")).mode & 0o777).toBe(0o777);
 });
 
+test("volumes that a machine has on its own disk are counted, and no folders of the node", async () => {
+  const volumes = new VnodeVolumes(place, exec);
+  volumes.ask("pvc-a", 100);
+  expect([volumes.list(), volumes.asked(), volumes.bytes()]).toEqual([["pvc-a"], ["pvc-a"], 100]);
+  expect([existsSync(join(place, "kubelet")), volumes.putAside(join(place, "left"))]).toEqual([
+    false,
+    undefined,
+  ]);
+  await volumes.remove("pvc-a");
+  expect([volumes.list(), volumes.bytes()]).toEqual([[], 0]);
+});
+
 test("what goes with a volume is what is in it, and nothing that it points to", async () => {
   const volumes = new VnodeVolumes(place, exec);
   await volumes.make("pvc-a", 100);

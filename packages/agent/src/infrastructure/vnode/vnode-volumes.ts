@@ -1,5 +1,5 @@
 // Persistent volumes of a worker: folders, and beside them how many bytes each was asked for. Whoever administers the cluster
-// can change what the cluster says of that, but not these files.
+// can change what the cluster says of that, but not these files. A machine has the folders on its own disk.
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
@@ -22,11 +22,21 @@ export class VnodeVolumes {
   async make(volume: string, bytes: number): Promise<void> {
     const folder = join(this.#folder, volume);
     if (existsSync(folder)) return;
-    mkdirSync(this.#asked, { recursive: true, mode: 0o700 });
-    writeFileAtomic(join(this.#asked, volume), String(bytes));
+    this.ask(volume, bytes);
     mkdirSync(folder, { recursive: true });
     // Whatever user a container is may write; the folder above lets nobody else in.
     await withHeldFile(folder, ({ chmod }) => chmod(0o777));
+  }
+
+  /** It is counted from now on; the folder is somebody else's to make. */
+  ask(volume: string, bytes: number): void {
+    mkdirSync(this.#asked, { recursive: true, mode: 0o700 });
+    writeFileAtomic(join(this.#asked, volume), String(bytes));
+  }
+
+  /** Those that were asked for and not removed. */
+  asked(): readonly string[] {
+    return existsSync(this.#asked) ? readdirSync(this.#asked).toSorted() : [];
   }
 
   async remove(volume: string): Promise<void> {
@@ -37,20 +47,21 @@ export class VnodeVolumes {
 
   /** All of them, to a folder that is not there yet; answers with it where there were any. */
   putAside(to: string): string | undefined {
-    if (this.list().length === 0) return undefined;
+    if (!existsSync(this.#folder) || this.list().length === 0) return undefined;
     mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
     renameSync(this.#folder, to);
+    rmSync(this.#asked, { recursive: true, force: true });
     return to;
   }
 
   list(): readonly string[] {
-    return existsSync(this.#folder) ? readdirSync(this.#folder).toSorted() : [];
+    const folders = existsSync(this.#folder) ? readdirSync(this.#folder) : [];
+    return [...new Set([...folders, ...this.asked()])].toSorted();
   }
 
   /** What all of them were asked for. */
   bytes(): number {
-    if (!existsSync(this.#asked)) return 0;
-    return readdirSync(this.#asked)
+    return this.asked()
       .map((volume) => Number(readFileSync(join(this.#asked, volume), "utf8")))
       .reduce((sum, bytes) => sum + bytes, 0);
   }

@@ -5,7 +5,7 @@ import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { markBackups, parseKeepOptions } from "@gpve/domain/storage/prune.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
-import { civilTime } from "../../storage/local-time.ts";
+import { civilTime, secondsOf } from "../../storage/local-time.ts";
 import type { NodeStorages } from "../../storage/node-storages.ts";
 
 export interface ArchiveRow {
@@ -115,22 +115,4 @@ function placeOn(plugin: StoragePlugin, keep: string | undefined): ArchivePlace 
         .map(({ file }) => file);
     },
   };
-}
-
-function secondsOf({
-  year,
-  month,
-  day,
-  hour,
-  minute,
-  second,
-}: {
-  year: number;
-  month: number;
-  day: number;
-  hour: number;
-  minute: number;
-  second: number;
-}): number {
-  return Math.floor(new Date(year, month - 1, day, hour, minute, second).getTime() / 1000);
 }

@@ -3,7 +3,9 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { clusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
-import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
+import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
+import type { ClusterSaves, OtherVolumes } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
+import type { VolumePeers } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
@@ -18,6 +20,8 @@ export interface ClusterBackupArgs {
   readonly protected?: boolean;
   /** What is kept; absent: what the storage says. */
   readonly prune?: string;
+  /** Other nodes that may have volumes of it, each with the note by which it gives them. */
+  readonly volumesFrom?: readonly { readonly node: string; readonly moveId: string }[];
 }
 
 type State = {
@@ -29,6 +33,8 @@ export interface BackupOperationDeps {
   readonly phases: ClusterPhases;
   readonly saves: Pick<ClusterSaves, "pack" | "discard">;
   readonly places: ArchivePlaces;
+  readonly peers: VolumePeers;
+  readonly findMove: (moveId: string) => Promise<GuestMove | undefined>;
 }
 
 /** Nothing works on it then that its store would show half of. */
@@ -55,6 +61,7 @@ export function backupClusterOperation(
           const manifest = await saves.pack(cluster, place.path(file), {
             signal: ctx.signal,
             say: ctx.log,
+            others: otherVolumes(deps, ctx.args),
           });
           const { notes, protected: isProtected } = ctx.args;
           const { kubernetesVersion, revision, objects, volumes } = manifest;
@@ -88,6 +95,24 @@ export function backupClusterOperation(
       },
     ],
   };
+}
+
+function otherVolumes(
+  { peers, findMove }: BackupOperationDeps,
+  { name, volumesFrom = [] }: ClusterBackupArgs,
+): readonly OtherVolumes[] {
+  return volumesFrom.map(({ node, moveId }) => ({
+    node,
+    open: async (signal) => {
+      const move = await findMove(moveId);
+      if (move?.purpose !== "volumes" || move.vcluster !== name)
+        throw new AppError(
+          "object.conflict",
+          `no server has allowed node ${node} to give volumes of '${name}'`,
+        );
+      return peers.clusterVolumes(move, signal);
+    },
+  }));
 }
 
 function requireSaveable(cluster: KeptCluster): KeptCluster {

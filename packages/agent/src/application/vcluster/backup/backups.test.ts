@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { given } from "@gpve/contracts/given.ts";
+import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { StoragePlugin, VolumeInfo } from "@gpve/domain/storage/plugin.ts";
+import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
@@ -70,7 +72,24 @@ function world(cluster: KeptCluster = demo, keep?: string) {
   host.running.add("demo");
   const saves = new FakeClusterSaves();
   saves.contents.set("demo", "now");
-  return { host, saves, phases: new ClusterPhases(host, () => undefined), places: places(saves, keep) };
+  const notes = new Map<string, GuestMove>();
+  const asked: string[] = [];
+  const peers = {
+    clusterVolumes: async ({ to }: GuestMove) => {
+      asked.push(to.node);
+      return { size: 0, body: (async function* () {})(), close: async () => undefined };
+    },
+  };
+  return {
+    host,
+    saves,
+    phases: new ClusterPhases(host, () => undefined),
+    places: places(saves, keep),
+    peers,
+    asked,
+    notes,
+    findMove: async (id: string) => notes.get(id),
+  };
 }
 
 async function ended<A, S extends object>(operation: OperationDefinition<A, S>, type: string, args: object) {
@@ -103,6 +122,33 @@ describe("backup of a virtual cluster", () => {
     });
     expect(await all.places.list({ name: "demo", tenant: "other" })).toEqual([]);
     expect(await all.saves.manifest(await all.places.file(row?.volid ?? ""))).toMatchObject({ name: "demo" });
+  });
+
+  test("asks other nodes for volumes by the notes of a server, and by no others", async () => {
+    const all = world();
+    const end = (node: string) => ({ node, address: "192.0.2.1", port: 1, fingerprints: [] });
+    const note = { vmid: 0, from: end("n1"), at: 0, vcluster: "demo" };
+    all.notes.set("good", { ...note, id: "good", to: end("n2"), purpose: "volumes" });
+    all.notes.set("bad", { ...note, id: "bad", to: end("n3"), purpose: "vcluster" });
+    all.notes.set("other", { ...note, id: "other", to: end("n4"), purpose: "volumes", vcluster: "x" });
+    const said: string[] = [];
+    const saves: Pick<ClusterSaves, "pack" | "discard"> = {
+      discard: (path) => all.saves.discard(path),
+      pack: async (_cluster, _path, { others = [] }) => {
+        for (const { node, open } of others)
+          await open(new AbortController().signal).catch((err: unknown) =>
+            said.push(`${node}: ${String(err)}`),
+          );
+        throw new Error("enough");
+      },
+    };
+    const volumesFrom = ["good", "bad", "other", "none"].map((moveId) => ({ node: moveId, moveId }));
+    const args = { name: "demo", storage: "local", volumesFrom };
+    expect((await ended(backupClusterOperation({ ...all, saves }), BACKUP_CLUSTER, args)).error).toContain(
+      "enough",
+    );
+    expect(all.asked).toEqual(["n2"]);
+    expect(said.map((each) => each.split(":", 1)[0])).toEqual(["bad", "other", "none"]);
   });
 
   test("is named as its tenant calls it, wherever its node keeps it", async () => {

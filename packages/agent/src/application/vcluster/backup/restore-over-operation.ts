@@ -102,7 +102,8 @@ export function restoreOverOperation(deps: RestoreOverDeps): OperationDefinition
           const { name, archive, spec, version } = ctx.args;
           ctx.state.isGone = true;
           await ctx.checkpoint();
-          const cluster = phases.save({ ...phases.require(name), spec, version });
+          const keysAt = ctx.clock.now();
+          const cluster = phases.save({ ...phases.require(name), spec, version, keysAt });
           for (const vnode of vnodes.list(name)) await vnodes.remove(cluster, vnode);
           await saves.unpack(cluster, await deps.places.file(archive), "whole", workOf(ctx));
         },
@@ -114,7 +115,8 @@ export function restoreOverOperation(deps: RestoreOverDeps): OperationDefinition
             return;
           }
           const { spec, version } = before;
-          const cluster = phases.save({ ...phases.require(ctx.args.name), spec, version });
+          const keysAt = ctx.clock.now();
+          const cluster = phases.save({ ...phases.require(ctx.args.name), spec, version, keysAt });
           await saves.bringBack(cluster, BEFORE, workOf(ctx));
           ctx.state.isGone = false;
           await ctx.checkpoint();

@@ -59,7 +59,7 @@ function world() {
 }
 
 test("who has left is led to from its port, as soon as servers say where it is, and until it is gone", async () => {
-  const { front, clock, known, former, forwards, look } = world();
+  const { host, front, clock, known, former, forwards, look } = world();
   forwards.note(demo);
   forwards.note({ ...demo, name: "bare", network: undefined } as unknown as KeptCluster);
   expect([await look(), front.elsewhere]).toEqual([0, undefined]);
@@ -72,6 +72,10 @@ test("who has left is led to from its port, as soon as servers say where it is, 
   // Nobody else gets its port, and it gets it back.
   expect(forwards.networks({ name: "other", tenant: "default" })).toEqual({ taken: new Set([3]) });
   expect(forwards.networks(demo)).toEqual({ first: 3, taken: new Set() });
+  // Nor that of one that is here, whether or not anything shows it.
+  host.save({ ...demo, name: "asleep", network: 4 });
+  expect(forwards.networks(demo)).toEqual({ first: 3, taken: new Set([4]) });
+  host.kept.delete("asleep");
   known.places = [];
   expect([await look(), front.elsewhere, former().list().length]).toEqual([2, [], 1]);
   await clock.advance(700_000);

@@ -20,6 +20,7 @@ import {
 } from "@gpve/domain/vcluster/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 
 export interface KeepForwardsDeps {
@@ -79,7 +80,8 @@ export class KeepForwards {
       });
   }
 
-  /** Which network a new cluster of that name had here, and which are those of others that have left. */
+  /** Which network a new cluster of that name had here, and which are those of others: one that sleeps may have nothing else
+   * that shows it, and one that has left may come back. */
   networks(cluster: Pick<KeptCluster, "name" | "called" | "tenant">): {
     readonly first?: number;
     readonly taken: ReadonlySet<number>;
@@ -87,7 +89,11 @@ export class KeepForwards {
     const name = serverName(calledOf(cluster), cluster.tenant);
     const all = this.#deps.former.list();
     const before = all.find((each) => each.serverName === name);
-    const taken = new Set(all.filter((each) => each !== before).map(({ network }) => network));
+    const here = this.#deps.host.list().filter((each) => each.name !== cluster.name);
+    const taken = new Set([
+      ...here.flatMap(({ network }) => network ?? []),
+      ...all.filter((each) => each !== before).map(({ network }) => network),
+    ]);
     return before === undefined ? { taken } : { first: before.network, taken };
   }
 
@@ -95,12 +101,11 @@ export class KeepForwards {
   async follow(tell: () => Promise<void>): Promise<void> {
     const { clock, log } = this.#deps;
     const { signal } = this.#stop;
-    while (!signal.aborted) {
+    await every(LOOK_MS, { clock, signal }, async () => {
       await this.look(tell).catch((err: unknown) =>
         log.warn({ err: messageOf(err) }, "the ways to virtual clusters of other nodes could not be told"),
       );
-      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
-    }
+    });
   }
 
   close(): void {

@@ -269,9 +269,9 @@ describe("a control plane on its way", () => {
     const { a } = await two();
     const vnode = { slot: 0, name: "worker-1", size: running.spec.workerSize, isWanted: true };
     a.vnodes.save("demo", vnode);
-    await a.vnodes.makeVolume("demo", vnode, "pvc-1", 1);
+    await a.vnodes.makeVolume(running, vnode, "pvc-1", 1);
     expect(await a.run("worker-leave", { worker: "worker-1" })).toContain("has 1 persistent volumes");
-    await a.vnodes.removeVolume("demo", vnode, "pvc-1");
+    await a.vnodes.removeVolume(running, vnode, "pvc-1");
     expect(await a.run("worker-leave", { worker: "worker-1" })).toBe("done");
     // Asked again when it has long left.
     expect(await a.run("worker-leave", { worker: "worker-1" })).toBe("done");

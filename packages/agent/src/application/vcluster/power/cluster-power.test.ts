@@ -20,6 +20,7 @@ const log = { warn: () => undefined, error: () => undefined } as unknown as Logg
 type Next = Error | { wake: NextWake | undefined };
 
 async function world(sleep: object = {}, more: Partial<KeptCluster> = {}, next: Next = { wake: undefined }) {
+  const memory = { available: 2 ** 40 };
   const host = new FakeClusterHost();
   const front = new FakeClusterFront();
   const { engine } = testEngine();
@@ -31,6 +32,7 @@ async function world(sleep: object = {}, more: Partial<KeptCluster> = {}, next: 
     phases,
     ways,
     nextWake: () => (next instanceof Error ? Promise.reject(next) : Promise.resolve(next.wake)),
+    availableMemory: () => memory.available,
   });
   engine.register(falls);
   engine.register(wake);
@@ -58,7 +60,7 @@ async function world(sleep: object = {}, more: Partial<KeptCluster> = {}, next: 
   };
   const settled = (asleep: string | undefined) =>
     expect.poll(() => host.get("demo")?.asleep, { timeout: 5_000 }).toBe(asleep);
-  return { host, front, power, clock, ways, run, settled };
+  return { host, front, power, clock, ways, run, settled, memory };
 }
 
 describe("sleep and wake", () => {
@@ -67,6 +69,7 @@ describe("sleep and wake", () => {
     expect(await run(mode)).toBe("done");
     expect(host.get("demo")?.asleep).toBe(mode);
     expect([host.running.has("demo"), host.frozen.has("demo")]).toEqual([mode === "warm", mode === "warm"]);
+    expect(host.resting.has("demo")).toBe(mode === "cold");
     expect(front.routes).toMatchObject([{ name: "demo", port: 16_450, mode: "hold" }]);
     for (let knocks = 0; knocks < 1_000; knocks++) front.knock("demo");
     await settled(undefined);
@@ -86,6 +89,24 @@ describe("sleep and wake", () => {
     expect(host.furnished).toEqual(["demo"]);
   });
 
+  test("lets whoever waits in before its controllers run; without them it sleeps on and is tried again", async () => {
+    const { host, front, run, power } = await world();
+    await run("cold");
+    const modes: (string | undefined)[] = [];
+    const start = host.start.bind(host);
+    host.start = (cluster, signal, say, opened) =>
+      start(cluster, signal, say, async () => {
+        await opened?.();
+        modes.push(front.routes[0]?.mode);
+      });
+    host.broken.add("controllers");
+    await expect(power.awake("demo")).rejects.toThrow();
+    expect([modes, host.get("demo")?.asleep, front.routes[0]?.mode]).toEqual([["open"], "cold", "hold"]);
+    host.broken.clear();
+    await power.awake("demo");
+    expect([host.running.has("demo"), front.routes[0]?.mode]).toEqual([true, "open"]);
+  });
+
   test("a warm one that lost a part is started as a cold one is", async () => {
     const { host, power, run } = await world();
     await run("warm");
@@ -101,6 +122,26 @@ describe("sleep and wake", () => {
     front.knock("demo");
     await expect.poll(() => front.refused).toEqual(["demo"]);
     expect(host.get("demo")?.asleep).toBe("cold");
+  });
+
+  test("none is woken beyond what memory there is, those that start counted", async () => {
+    const { host, front, power, memory } = await world({}, { asleep: "cold" });
+    const demo = host.get("demo");
+    if (demo === undefined) throw new Error("it is there");
+    const others = ["b", "c", "d"];
+    for (const name of others) host.save({ ...demo, name });
+    host.running.clear();
+    // Room for two, of those that begin at once.
+    memory.available = 700 * 2 ** 20;
+    const woken = await Promise.allSettled(["demo", ...others].map((name) => power.awake(name)));
+    expect(woken.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected", "rejected"]);
+    expect(host.running.size).toBe(2);
+    memory.available = 100 * 2 ** 20;
+    front.knock("c");
+    await expect.poll(() => front.refused).toEqual(["c"]);
+    memory.available = 2 ** 30;
+    await power.awake("c");
+    expect(host.running.has("c")).toBe(true);
   });
 
   test("by itself when nobody has used it for as long as its policy says", async () => {

@@ -24,18 +24,60 @@ export interface PowerOperationDeps {
   readonly ways: ClusterWays;
   /** When it has to be awake again by itself; undefined = never. */
   readonly nextWake: (cluster: KeptCluster, signal: AbortSignal) => Promise<NextWake | undefined>;
+  /** Bytes that this machine can still give. */
+  readonly availableMemory: () => number;
 }
+
+/** What a control plane takes when it has just begun. */
+const START_BYTES = 300 * 2 ** 20;
 
 type State = Record<string, never>;
 
-export function powerOperations({ host, phases, ways, nextWake }: PowerOperationDeps): {
+export function powerOperations({ host, phases, ways, nextWake, availableMemory }: PowerOperationDeps): {
   readonly sleep: OperationDefinition<SleepArgs, State>;
   readonly wake: OperationDefinition<{ readonly name: string }, State>;
 } {
   const fallAsleep = async (cluster: KeptCluster, mode: SleepMode): Promise<string> => {
     if (mode === "warm") return host.freeze(cluster);
     await host.stop(cluster);
+    await host.rest(cluster);
     return "its processes have ended";
+  };
+  /** Anybody may connect to a thousand that sleep: those that start do not take the memory of those that run. */
+  let starting = 0;
+  const start = async (
+    cluster: KeptCluster,
+    signal: AbortSignal,
+    log: (line: string) => void,
+    open?: () => Promise<void>,
+  ): Promise<void> => {
+    if (availableMemory() < (starting + 1) * START_BYTES)
+      throw new AppError(
+        "capacity.exceeded",
+        `virtual cluster '${cluster.name}' is not woken: its node has too little memory left for its control plane`,
+      );
+    starting++;
+    try {
+      await host.start(cluster, signal, log, open);
+    } finally {
+      starting--;
+    }
+  };
+  /** One whose controllers do not come sleeps on, so that whoever connects next has it tried again. */
+  const startOpen = async (
+    cluster: KeptCluster,
+    open: () => Promise<void>,
+    signal: AbortSignal,
+    log: (line: string) => void,
+  ): Promise<void> => {
+    try {
+      await start(cluster, signal, log, open);
+    } catch (err) {
+      const { asleep, wakeAt } = cluster;
+      phases.save({ ...phases.require(cluster.name), ...given({ asleep, wakeAt }) });
+      await ways.tell();
+      throw err;
+    }
   };
   return {
     sleep: {
@@ -86,18 +128,26 @@ export function powerOperations({ host, phases, ways, nextWake }: PowerOperation
           run: async ({ args: { name }, log, signal, clock }) => {
             const cluster = requireRunning(phases.require(name));
             const began = clock.monotonic();
+            // Who waits is let in as soon as somebody answers him.
+            const open = async (): Promise<void> => {
+              const { asleep: was = "hot", wakeAt: _done, isNew: _new, ...awake } = phases.require(name);
+              ways.woke(name, was, clock.monotonic() - began);
+              phases.save(awake);
+              await ways.tell();
+              log(`awake after ${((clock.monotonic() - began) / 1000).toFixed(2)} s; it was ${was}`);
+            };
             if (cluster.asleep === "warm" && host.isUp(cluster)) await host.thaw(cluster, signal);
             else if (cluster.asleep !== undefined || !host.isUp(cluster)) {
               // What is left of one that stood still and lost a part is no use.
               if (cluster.asleep === "warm") await host.stop(cluster);
-              await host.start(cluster, signal, log);
-              if (cluster.isNew === true) await host.furnish(cluster, signal);
+              if (cluster.isNew !== true) {
+                await startOpen(cluster, open, signal, log);
+                return;
+              }
+              await start(cluster, signal, log);
+              await host.furnish(cluster, signal);
             }
-            const { asleep: was = "hot", wakeAt: _done, isNew: _new, ...awake } = phases.require(name);
-            ways.woke(name, was, clock.monotonic() - began);
-            phases.save(awake);
-            await ways.tell();
-            log(`awake after ${((clock.monotonic() - began) / 1000).toFixed(2)} s; it was ${was}`);
+            await open();
           },
         },
       ],

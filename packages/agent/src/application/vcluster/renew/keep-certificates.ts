@@ -53,7 +53,8 @@ export class KeepCertificates {
         if (!host.isUp(cluster)) continue;
         if (isDue(name)) await this.#work(RENEW_CLUSTER, name);
         const { until = Infinity, isWhole = false } = authorities.rotation(name) ?? {};
-        if (isWhole && until <= clock.now()) await this.#work(DROP_CA, name);
+        // On several nodes a server leads.
+        if (isWhole && until <= clock.now() && cluster.overlay === undefined) await this.#work(DROP_CA, name);
       } catch (err) {
         log.warn(
           { resource: `vcluster/${name}`, err: messageOf(err) },

@@ -52,6 +52,15 @@ export async function restartControlPlane(deps: RestartDeps, ctx: Ctx): Promise<
 
 export async function restartWorkers(deps: RestartDeps, ctx: Ctx): Promise<void> {
   const cluster = deps.phases.require(ctx.args.name);
+  const { restartPart, lastWords } = deps.vnodes;
+  // Also of machines: they read their settings anew.
+  const vnodes: Parameters<typeof upgradeWorker>[0]["vnodes"] = {
+    exchange: async (...of) => {
+      for (const part of ["kubelet", "kube-proxy"] as const)
+        await restartPart.call(deps.vnodes, of[0], of[1], part);
+    },
+    lastWords: lastWords.bind(deps.vnodes),
+  };
   for (const vnode of deps.vnodes.list(cluster.name))
-    await upgradeWorker(deps, cluster, vnode, { ctx, drain: false, readyMs: READY_MS });
+    await upgradeWorker({ ...deps, vnodes }, cluster, vnode, { ctx, drain: false, readyMs: READY_MS });
 }

@@ -41,6 +41,11 @@ export interface RotateDeps extends RestartDeps {
 
 const AWAKE = "wake or start it, and try again";
 
+/** Who has copies of its keys is to have these. */
+export function keysChanged({ phases }: Pick<RotateDeps, "phases">, name: string, now: number): void {
+  phases.save({ ...phases.require(name), keysAt: now });
+}
+
 export function rotateOperations(deps: RotateDeps): {
   readonly rotate: OperationDefinition<RotateArgs, State>;
   readonly drop: OperationDefinition<DropArgs, State>;
@@ -62,6 +67,7 @@ export function rotateOperations(deps: RotateDeps): {
             const before = authorities.rotation(name);
             requireNoRotation(name, before);
             if (before === undefined) await authorities.begin(name, ctx.clock.now() + graceMs);
+            keysChanged(deps, name, ctx.clock.now());
             ctx.log(
               before === undefined
                 ? "it has a new authority, beside the old one"
@@ -90,6 +96,7 @@ export function rotateOperations(deps: RotateDeps): {
               ctx,
             });
             authorities.settle(name);
+            keysChanged(deps, name, ctx.clock.now());
             const { until = 0 } = authorities.rotation(name) ?? {};
             ctx.log(
               `kubeconfigs of before are good until the old authority is dropped: at ${new Date(until).toISOString()}, or by gpvectl vc rotate-ca ${name} --drop-old --yes`,
@@ -115,6 +122,7 @@ export function rotateOperations(deps: RotateDeps): {
               await ctx.checkpoint();
             }
             authorities.drop(name);
+            keysChanged(deps, name, ctx.clock.now());
             ctx.log("the old authority is gone: kubeconfigs that it signed are good no more");
           },
         },

@@ -1,5 +1,6 @@
 // The exchange of a cluster's authority, as servers ask for it.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptClusters } from "@gpve/domain/vcluster/ports.ts";
 import {
   type ClusterAuthorities,
@@ -11,6 +12,7 @@ import {
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../../agent.ts";
 import { clusterWork, ownCluster } from "../asked-cluster.ts";
+import { ROTATE_PART, type RotatePartArgs } from "./rotate-part.ts";
 import { DROP_CA, type DropArgs, ROTATE_CA, type RotateArgs } from "./rotate-operations.ts";
 
 export interface RotateRouteDeps {
@@ -25,12 +27,16 @@ export function rotateRoutes(
   deps: RotateRouteDeps,
 ): OwnHandlers<"POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca"> {
   const { host, authorities } = deps;
-  const submit = clusterWork<RotateArgs | DropArgs>(deps.engine);
+  const submit = clusterWork<RotateArgs | DropArgs | RotatePartArgs>(deps.engine);
   return {
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca": async (asked, ctx) => {
-      const { vcluster, tenant, graceHours, dropOld = false, requestId } = asked;
+      const { vcluster, tenant, graceHours, dropOld = false, part, requestId } = asked;
       const cluster = ownCluster(host, { vcluster, tenant });
       const { name, phase } = cluster;
+      if (part !== undefined && cluster.overlay !== undefined) {
+        if (!isBranch(cluster)) await deps.awake(name);
+        return submit(ROTATE_PART, { name, part, graceMs: graceMs(graceHours) }, requestId, ctx);
+      }
       // Refused before a task begins.
       requireRotatable(cluster);
       const rotation = authorities.rotation(name);

@@ -12,6 +12,7 @@ import { FakeVnodeHost } from "../../../testing/fake-vnode-host.ts";
 import { ClusterPhases } from "../cluster-phases.ts";
 import { KeepCertificates } from "../renew/keep-certificates.ts";
 import { rotateOperations } from "./rotate-operations.ts";
+import { rotatePart, takeAuthorityRoutes } from "./rotate-part.ts";
 import { rotateRoutes } from "./rotate-routes.ts";
 
 const demo: KeptCluster = {
@@ -42,6 +43,9 @@ async function world() {
     settle: () => {
       if (rotation !== undefined) rotation = { ...rotation, isWhole: true };
     },
+    turn: () => {
+      done.push("turn");
+    },
     drop: () => {
       done.push("drop");
       rotation = undefined;
@@ -67,9 +71,11 @@ async function world() {
   const phases = new ClusterPhases(host, () => undefined);
   const clock = new FakeClock(1_000_000);
   const { engine } = testEngine({ clock });
-  const { rotate, drop } = rotateOperations({ host, phases, ways, vnodes, api, authorities });
+  const rotating = { host, phases, ways, vnodes, api, authorities };
+  const { rotate, drop } = rotateOperations(rotating);
   engine.register(rotate);
   engine.register(drop);
+  engine.register(rotatePart(rotating));
   await engine.start();
   const routes = rotateRoutes({ host, authorities, engine, awake: async () => undefined });
   let count = 0;
@@ -152,11 +158,57 @@ describe("the authority of a cluster", () => {
     await expect(ask({}, "other")).rejects.toThrow("there is no virtual cluster 'demo'");
     const nodes = [{ node: "n1", address: "192.0.2.1" }];
     host.save({ ...demo, overlay: { nodes, at: 0 } });
-    await expect(ask()).rejects.toThrow("has workers on several nodes");
+    await expect(ask()).rejects.toThrow("is on several nodes");
     host.save({ ...demo, phase: "Stopped" });
     await expect(ask()).rejects.toThrow("is Stopped");
     host.save({ ...demo, asleep: "cold" });
     expect(await ask()).toContain("does not run now");
     expect(done).toEqual([]);
+  });
+
+  test("of a cluster on several nodes is exchanged part by part, as a server says", async () => {
+    const { host, vnodes, done, authorities, clock, ask, keeper } = await world();
+    const nodes = ["n1", "n2"].map((node) => ({ node, address: "192.0.2.1" }));
+    host.save({ ...demo, overlay: { nodes, at: 0 } });
+    for (const part of ["begin", "control plane", "workers", "pods"])
+      expect(await ask({ part })).toBe("done");
+    expect(done.splice(0)).toEqual(["begin", "start, trusts NEW OLD", "PATCH coredns"]);
+    expect(vnodes.restarted.splice(0)).toEqual(RESTARTED);
+    expect(await ask({ part: "turn" })).toContain("not all of virtual cluster 'demo' has");
+    expect(await ask({ part: "settle" })).toBe("done");
+    expect(authorities.rotation("demo")?.isWhole).toBe(true);
+    expect(await ask({ part: "begin" })).toContain("has a new authority already");
+    // Who has copies is told that there are others.
+    expect(host.get("demo")?.keysAt).toBe(clock.now());
+    await clock.advance(2 * 168 * 3_600_000);
+    await keeper.look();
+    expect(done).toEqual([]);
+    for (const part of ["turn", "control plane", "forget", "control plane", "workers", "leavings"])
+      expect(await ask({ part })).toBe("done");
+    expect(done).toEqual([
+      "turn",
+      "start, trusts NEW OLD",
+      "drop",
+      "start, trusts NEW",
+      "DELETE extension-apiserver-authentication",
+    ]);
+  });
+
+  test("comes to other nodes by a server's hands, and to nobody whose it is not", async () => {
+    const { host, authorities } = await world();
+    const routes = takeAuthorityRoutes({ host, authorities });
+    const take = (tenant: string): unknown =>
+      routes["PUT /gpve/nodes/{node}/vclusters/{vcluster}/authority"](
+        { node: "n1", vcluster: "demo", tenant, secrets: { "ca.key": "K" } },
+        ctx,
+      );
+    expect(() => take("other")).toThrow("there is no virtual cluster 'demo'");
+    expect(() => take("shop")).toThrow("all of virtual cluster 'demo' is on this node");
+    const nodes = ["n1", "n2"].map((node) => ({ node, address: "192.0.2.1" }));
+    host.save({ ...demo, overlay: { nodes, at: 1, home: 0 } });
+    expect(take("shop")).toBeNull();
+    expect(host.authorities.get("demo")).toEqual({ "ca.key": "K" });
+    const asked = { node: "n1", vcluster: "demo", tenant: "shop" };
+    expect(routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/rotation"](asked, ctx)).toEqual({});
   });
 });

@@ -7,6 +7,7 @@ import type { StandbyHost, StandbyPeers } from "@gpve/domain/vcluster/standby/po
 import { background, ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 
 export interface KeepLinesDeps {
   readonly standbys: StandbyHost;
@@ -54,16 +55,13 @@ export class KeepLines {
           log.error({ resource: `vcluster/${name}`, err: messageOf(err) }, "a standby cannot be followed"),
         );
     let lookedAt = clock.monotonic();
-    while (!this.#stop.signal.aborted) {
+    await every(LOOK_MS, { clock, signal: this.#stop.signal }, async () => {
       this.#look();
       if (clock.monotonic() - lookedAt >= PROCESS_MS) {
         await this.#keepProcess();
         lookedAt = clock.monotonic();
       }
-      await clock
-        .sleep(LOOK_MS, this.#stop.signal)
-        .catch((err: unknown) => ignore(err, "the loop ends by its condition"));
-    }
+    });
   }
 
   /** It ends for everybody at once: nobody's store answers, and nobody is followed. */

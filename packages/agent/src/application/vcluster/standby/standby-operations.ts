@@ -29,7 +29,7 @@ export interface StandbyOperationDeps {
   readonly host: KeptClusters & ClusterAuthority & ClusterGround & ClusterRuns & ClusterDoors;
   readonly phases: ClusterPhases;
   readonly standbys: StandbyHost;
-  readonly workers: Pick<Workers, "bring">;
+  readonly workers: Pick<Workers, "bring" | "equip">;
   readonly vnodes: Pick<VnodeHost, "list" | "route">;
   readonly ensureComponent: (name: string, version: string, ctx: StepContext) => Promise<void>;
 }
@@ -55,6 +55,7 @@ export function standbyOperations(
             ctx.log(`the store of virtual cluster ${standby.name} is followed here`);
             // What it is started with when its node is lost: there may be nobody to bring it then.
             await deps.ensureComponent("kubernetes", standby.version, ctx);
+            await deps.workers.equip(standby.spec, ctx);
           },
         },
       ],

@@ -76,7 +76,10 @@ async function node(name: string) {
     host,
     standbys,
     phases: new ClusterPhases(host, () => undefined),
-    workers: { bring: () => Promise.reject(new Error("no room")) },
+    workers: {
+      bring: () => Promise.reject(new Error("no room")),
+      equip: async ({ workers }) => void (workers > 0 && brought.push(`what ${workers} workers need`)),
+    },
     vnodes: {
       list: () => [],
       route: async ({ name: each }) => void routed.push(each),
@@ -139,7 +142,7 @@ const KEYS = "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys";
 const FOLLOW = "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}";
 const FORGET = "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}";
 const PROMOTE = "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote";
-const spec = { controlPlane: { tier: "Standard" } };
+const spec = { controlPlane: { tier: "Standard" }, workerNodes: { count: 2 } };
 
 /** As a server leads them: who follows, then who is followed. */
 async function followed(allowed: () => boolean = () => true) {
@@ -187,7 +190,8 @@ describe("the standby of another node's cluster", () => {
     const { revision } = await put(store, "/k");
     expect(a.standbys.state("demo")).toMatchObject({ generation: 5, isConnected: true });
     expect(b.standbys.list()).toMatchObject([{ name: "demo", tenant: "shop", version: "1.36.4" }]);
-    expect(b.brought).toEqual(["kubernetes 1.36.4"]);
+    // All that it would be started with: there may be nobody to bring it then.
+    expect(b.brought).toEqual(["kubernetes 1.36.4", "what 2 workers need"]);
     expect(await b.ask(PROMOTE, { spec })).toBe("done");
     expect(b.host.get("demo")).toMatchObject({
       phase: "Running",

@@ -44,7 +44,7 @@ export interface UpgradeDeps extends HealthPorts {
   readonly phases: ClusterPhases;
   readonly ways: Pick<ClusterWays, "hold" | "unhold" | "tell">;
   readonly saves: Pick<ClusterSaves, "keep" | "bringBack" | "isKept" | "drop">;
-  readonly vnodes: Pick<VnodeHost, "list" | "restartPart" | "lastWords">;
+  readonly vnodes: Pick<VnodeHost, "list" | "exchange" | "lastWords">;
   readonly ensureComponent: (name: string, version: string, ctx: StepContext) => Promise<void>;
   readonly limits?: UpgradeLimits;
 }
@@ -54,9 +54,11 @@ export interface UpgradeLimits {
   readonly settleMs: number;
   /** A worker that is not ready after this will not be. */
   readonly readyMs: number;
+  /** So with one that is a machine, which has to boot, perhaps emulated. */
+  readonly machineReadyMs: number;
 }
 
-const LIMITS: UpgradeLimits = { settleMs: 3_000, readyMs: 180_000 };
+const LIMITS: UpgradeLimits = { settleMs: 3_000, readyMs: 180_000, machineReadyMs: 900_000 };
 
 /** It stays after the upgrade, until the next one. */
 const SAVED = "upgrade";
@@ -86,6 +88,8 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
     }
     await ways.tell();
   };
+  const readyMs = (cluster: KeptCluster): number =>
+    isMachines(cluster) ? limits.machineReadyMs : limits.readyMs;
   const keep = (ctx: Ctx) =>
     saves.keep(phases.require(ctx.args.name), SAVED, { signal: ctx.signal, say: ctx.log });
   return {
@@ -158,10 +162,13 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
           if (!does(ctx.args, "workers")) return;
           const cluster = { ...phases.require(name), version };
           if (isBranch(cluster)) phases.save(cluster);
-          for (const vnode of deps.vnodes.list(name)) {
+          const vnodes = deps.vnodes.list(name);
+          // Pods end with their machine: where there is another, they go there first.
+          const isDrained = drain || (isMachines(cluster) && vnodes.length > 1);
+          for (const vnode of vnodes) {
             ctx.state.workers = [...(ctx.state.workers ?? []), vnode.name];
             await ctx.checkpoint();
-            await upgradeWorker(deps, cluster, vnode, { ctx, drain, readyMs: limits.readyMs });
+            await upgradeWorker(deps, cluster, vnode, { ctx, drain: isDrained, readyMs: readyMs(cluster) });
           }
         },
         undo: async (ctx) => {
@@ -172,7 +179,7 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
           const begun = new Set(ctx.state.workers);
           for (const vnode of deps.vnodes.list(name).filter((each) => begun.has(each.name)))
             try {
-              await upgradeWorker(deps, cluster, vnode, { ctx, drain: false, readyMs: limits.readyMs });
+              await upgradeWorker(deps, cluster, vnode, { ctx, drain: false, readyMs: readyMs(cluster) });
             } catch (err) {
               // It is asked for again by whoever keeps workers whole.
               ctx.warn(`${vnode.name} is not ready in ${cluster.version} yet: ${messageOf(err)}`);
@@ -201,6 +208,10 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
 
 function does({ part }: UpgradeArgs, what: "control plane" | "workers"): boolean {
   return part === undefined || part.only === what;
+}
+
+function isMachines({ spec }: KeptCluster): boolean {
+  return spec.isolationLevel === "L3";
 }
 
 function isOneOfSeveral({ overlay }: KeptCluster): boolean {

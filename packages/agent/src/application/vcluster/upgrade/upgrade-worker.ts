@@ -1,4 +1,5 @@
-// One worker to the version of its cluster: its kubelet and its kube-proxy are exchanged, its pods run on.
+// One worker to the version of its cluster: its kubelet and its kube-proxy are exchanged, its pods run on. Where it is a
+// machine, that is exchanged.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
@@ -10,7 +11,7 @@ import { expectStatus } from "../../vnode/register-node.ts";
 const LOOK_MS = 100;
 
 interface WorkerDeps {
-  readonly vnodes: Pick<VnodeHost, "restartPart" | "lastWords">;
+  readonly vnodes: Pick<VnodeHost, "exchange" | "lastWords">;
   readonly api: ClusterApi;
 }
 
@@ -46,8 +47,7 @@ export async function upgradeWorker(
       log: ctx.log,
       warn: ctx.warn,
     });
-  await vnodes.restartPart(cluster, vnode, "kubelet");
-  await vnodes.restartPart(cluster, vnode, "kube-proxy");
+  await vnodes.exchange(cluster, vnode, ctx.signal);
   await ready({ vnodes, api }, cluster, vnode, { ...ctx, readyMs });
   await cordon(null);
   ctx.log(`${vnode.name} runs ${cluster.version}`);

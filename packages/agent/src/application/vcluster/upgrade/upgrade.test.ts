@@ -31,6 +31,8 @@ class World {
   readonly kubelets = new Map<string, string>();
   readonly held: string[] = [];
   readonly cordoned = new Set<string>();
+  /** Whose pods were asked for, so that they leave. */
+  readonly drained: string[] = [];
   /** The old version was left without what guards it. */
   unguarded = false;
   readonly deleted: string[] = [];
@@ -75,6 +77,10 @@ class World {
     if (path.startsWith("/apis/admissionregistration"))
       return { status: method === "POST" ? 201 : 404, body: {} };
     if (path === "/version") return { status: 200, body: { gitVersion: `v${cluster.version}` } };
+    if (path.startsWith("/api/v1/pods?")) {
+      this.drained.push(/nodeName(?:=|%3D)([a-z0-9-]+)/.exec(path)?.[1] ?? path);
+      return { status: 200, body: { items: [] } };
+    }
     const node = path.slice("/api/v1/nodes/".length);
     if (method === "PATCH") {
       const { unschedulable } = (body as { spec: { unschedulable: true | null } }).spec;
@@ -94,7 +100,7 @@ class World {
     tell: async (): Promise<void> => undefined,
   };
 
-  readonly limits = { settleMs: 0, readyMs: 10 };
+  readonly limits = { settleMs: 0, readyMs: 10, machineReadyMs: 10 };
   readonly ensureComponent = async (): Promise<void> => undefined;
 
   async upgrade(asked: UpgradeArgs = args) {
@@ -150,6 +156,19 @@ describe("an upgrade", () => {
     expect([...world.kubelets.values()]).toEqual(["1.35.4", "1.35.4"]);
     expect(world.saves.contents.get("demo")).toBe("written by 1.35");
     expect([world.cordoned.size, world.unguarded]).toEqual([0, false]);
+  });
+
+  test("of workers that are machines has pods leave each first, where there is another", async () => {
+    const left = async (count: number): Promise<readonly string[]> => {
+      const world = new World();
+      world.host.save({ ...demo, spec: { ...spec, isolationLevel: "L3" } });
+      if (count === 1) world.vnodes.kept.delete("demo/worker-2");
+      expect(await world.upgrade()).toMatchObject({ state: "done" });
+      expect(world.kubelets.get("worker-1")).toBe("1.36.4");
+      return world.drained;
+    };
+    expect(await left(2)).toEqual(["worker-1", "worker-2"]);
+    expect(await left(1)).toEqual([]);
   });
 
   test("of one replica of several keeps nobody waiting, and puts nothing back that others have answered", async () => {

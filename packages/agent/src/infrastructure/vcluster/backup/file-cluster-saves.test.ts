@@ -18,6 +18,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { FileClusterSaves } from "./file-cluster-saves.ts";
+import { FileVolumeParcels } from "./volume-parcels.ts";
 
 const KEYS = ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.pub", "sa.key"];
 const clusterOf = (name: string): KeptCluster => ({
@@ -76,7 +77,7 @@ describe("what is kept of virtual clusters, as files", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test("an etcd of its own comes back as the folder that it was", async () => {
+  test("an etcd of its own comes back as the folder that it was, with the keys of then", async () => {
     const spec = readVirtualClusterSpec({ controlPlane: { backingStore: "etcd" } });
     const cluster = { ...clusterOf("demo"), spec };
     expect(saves.isKept("demo", "upgrade")).toBe(false);
@@ -87,9 +88,11 @@ describe("what is kept of virtual clusters, as files", () => {
     await saves.keep(cluster, "upgrade", work);
     writeFileSync(place("demo", "etcd", "member", "db"), "after");
     writeFileSync(place("demo", "etcd", "member", "wal"), "after");
+    keyFiles("demo", "second");
     await saves.bringBack(cluster, "upgrade", work);
     expect(readdirSync(place("demo", "etcd", "member"))).toEqual(["db"]);
     expect(readFileSync(place("demo", "etcd", "member", "db"), "utf8")).toBe("before");
+    expect(readFileSync(place("demo", "pki", "ca.key"), "utf8")).toBe("ca.key first");
     // It can be brought back again.
     expect(saves.isKept("demo", "upgrade")).toBe(true);
     saves.drop("demo", "upgrade");
@@ -172,7 +175,7 @@ describe("what is kept of virtual clusters, as files", () => {
     }
   });
 
-  test("an archive is of one node: none is made while other nodes have volumes", async () => {
+  test("an archive has what other nodes have of volumes; none is made while one that has any cannot be asked", async () => {
     const nodes = ["a", "b"].map((node, slot) => ({ node, address: "192.0.2.1", slot }));
     const cluster = { ...clusterOf("demo"), overlay: { nodes, at: 0 } };
     const path = join(folder, "archive.tar.gz");
@@ -188,9 +191,56 @@ describe("what is kept of virtual clusters, as files", () => {
     expect(await saves.pack(cluster, path, work)).toMatchObject({ volumes: ["worker-1/pvc-1"] });
     await add("pvc-2");
     await expect(saves.pack(cluster, join(folder, "second.tar.gz"), work)).rejects.toThrow(
-      "1 of its persistent volumes are not on this node (pvc-2)",
+      "1 of its persistent volumes are on no node that could be asked (pvc-2)",
     );
     expect(existsSync(join(folder, "second.tar.gz"))).toBe(false);
+    // As the other node has it, in a folder of its own.
+    const there = join(folder, "there");
+    const far = join(there, "clusters", "demo");
+    const parcels = new FileVolumeParcels({ folder: there, exec, newId: () => "p" });
+    const open = (signal: AbortSignal) => parcels.pack("demo", signal);
+    await expect(open(work.signal)).rejects.toThrow("nothing of virtual cluster 'demo'");
+    mkdirSync(far, { recursive: true });
+    writeFileSync(join(far, "cluster.json"), "{}");
+    expect(await open(work.signal)).toMatchObject({ size: 0 });
+    const volumes = join(far, "vnodes", "worker-2", "kubelet", "gpve-volumes");
+    mkdirSync(join(volumes, "pvc-2"), { recursive: true });
+    writeFileSync(join(volumes, "pvc-2", "data"), "far");
+    const said: string[] = [];
+    const others = [
+      { node: "gone", open: () => Promise.reject(new Error("cannot reach it")) },
+      { node: "b", open },
+    ];
+    const both = { ...work, say: (line: string) => void said.push(line), others };
+    expect(await saves.pack(cluster, path, both)).toMatchObject({
+      volumes: ["worker-1/pvc-1", "worker-2/pvc-2"],
+    });
+    expect(said).toContain("node gone could not be asked for its volumes: cannot reach it");
+    expect(readdirSync(join(far, "saves"))).toEqual([]);
+    expect(saves.isKept("demo", "pack")).toBe(false);
+    await saves.unpack(clusterOf("other"), path, "fresh", work);
+    const restored = place("other", "vnodes", "worker-2", "kubelet", "gpve-volumes", "pvc-2", "data");
+    expect(readFileSync(restored, "utf8")).toBe("far");
+    // A node that would have this one read through a link is told off.
+    const secret = join(folder, "secret", "gpve-volumes", "pvc-2");
+    mkdirSync(secret, { recursive: true });
+    rmSync(join(far, "vnodes", "worker-2", "kubelet"), { recursive: true });
+    symlinkSync(join(folder, "secret"), join(far, "vnodes", "worker-2", "kubelet"));
+    const forged = join(folder, "forged.tar.gz");
+    await exec("tar", ["-czf", forged, "-C", far, "vnodes"]);
+    const bytes = readFileSync(forged);
+    const hostile = async () => ({
+      size: bytes.length,
+      body: (async function* () {
+        yield bytes;
+      })(),
+      close: async () => undefined,
+    });
+    const third = saves.pack(cluster, join(folder, "third.tar.gz"), {
+      ...work,
+      others: [{ node: "b", open: hostile }],
+    });
+    await expect(third).rejects.toThrow("volumes of 'worker-2' that are no folders");
   });
 
   test("a damaged archive leaves what is there", async () => {

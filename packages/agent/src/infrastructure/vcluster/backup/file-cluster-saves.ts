@@ -4,10 +4,15 @@
 //                                           that is alone: etcd/ as it was when it did not run
 //   FOLDER/clusters/<name>/unpacked/        an archive that is being restored
 //   archive: manifest.json, keys.json, store.jsonl, vnodes/<vnode>/kubelet/gpve-volumes/<volume>/…
-import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, lstatSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ClusterManifest, ClusterSaves, SaveWork } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
+import type {
+  ClusterManifest,
+  ClusterSaves,
+  OtherVolumes,
+  SaveWork,
+} from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import type { Identity } from "@gpve/domain/vcluster/backup/identity.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
@@ -26,6 +31,7 @@ import { discardArchive, writeArchive } from "./pack-archive.ts";
 import { manifestText, readManifest } from "./read-manifest.ts";
 import { loadKeys, saveKeys } from "./saved-keys.ts";
 import { firstMember, unpackArchive } from "./unpack-archive.ts";
+import { fetchVolumes, isFolder, namesIn, VNODE_NAME, VNODES, volumeFolders } from "./volume-parcels.ts";
 
 export interface FileClusterSavesDeps {
   /** DIR/vclusters */
@@ -43,12 +49,9 @@ export interface FileClusterSavesDeps {
 const MANIFEST = "manifest.json";
 const KEYS = "keys.json";
 const STORE = "store.jsonl";
-const VNODES = "vnodes";
 const ETCD = "etcd";
 /** Where Kubernetes has them in its store. */
 const PERSISTENT_VOLUMES = utf8("/registry/persistentvolumes/");
-/** Of workers, also of those in pools. */
-const VNODE_NAME = /^[a-z](?:[a-z0-9-]{0,60}[a-z0-9])?-\d+$/;
 
 export class FileClusterSaves implements ClusterSaves {
   readonly #deps: FileClusterSavesDeps;
@@ -65,6 +68,7 @@ export class FileClusterSaves implements ClusterSaves {
     const folder = this.#saved(cluster.name, label);
     if (!hasOwnEtcd(cluster)) return this.#save(cluster, folder, work);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
+    saveKeys(this.#place(cluster.name, "pki"), join(folder, KEYS));
     await copyEtcd(this.#deps.exec, this.#place(cluster.name, ETCD), join(folder, ETCD), work.signal);
     work.say("the data of its etcd is saved");
     return { revision: 0, objects: 0 };
@@ -73,6 +77,9 @@ export class FileClusterSaves implements ClusterSaves {
   async bringBack(cluster: KeptCluster, label: string, work: SaveWork): Promise<void> {
     const folder = this.#saved(cluster.name, label);
     if (!hasOwnEtcd(cluster)) return this.#load(cluster, folder, "whole", work);
+    // Of one that an older version of ours kept there are none.
+    if (existsSync(join(folder, KEYS)))
+      loadKeys(join(folder, KEYS), this.#place(cluster.name, "pki"), "whole");
     await copyEtcd(this.#deps.exec, join(folder, ETCD), this.#place(cluster.name, ETCD), work.signal);
     work.say("its etcd has the data that was saved");
   }
@@ -99,12 +106,21 @@ export class FileClusterSaves implements ClusterSaves {
     renameSync(from, to);
   }
 
-  async pack(cluster: KeptCluster, path: string, work: SaveWork): Promise<ClusterManifest> {
+  async pack(
+    cluster: KeptCluster,
+    path: string,
+    work: SaveWork & { readonly others?: readonly OtherVolumes[] },
+  ): Promise<ClusterManifest> {
     const { exec, clock } = this.#deps;
     const { name, tenant, spec, version } = cluster;
     const folder = this.#saved(name, "pack");
+    this.drop(name, "pack");
     try {
-      const volumes = this.#volumeFolders(name);
+      const here = volumeFolders(this.#place(name));
+      const fetched = await fetchVolumes(join(folder, "others"), work.others ?? [], work);
+      // A worker is on one node: what this one has of it counts.
+      const elsewhere = fetched.filter(({ vnode }) => !here.some((each) => each.vnode === vnode));
+      const volumes = [...here, ...elsewhere];
       await this.#requireAllHere(
         cluster,
         volumes.flatMap(({ names }) => names),
@@ -122,14 +138,15 @@ export class FileClusterSaves implements ClusterSaves {
         volumes: volumes.flatMap(({ vnode, names }) => names.map((volume) => `${vnode}/${volume}`)),
       };
       writeFileAtomic(join(folder, MANIFEST), manifestText(manifest));
-      const members = volumes.map(({ member }) => member);
+      const parts = [
+        { folder, members: [MANIFEST, KEYS, STORE] },
+        { folder: this.#place(name), members: here.map(({ member }) => member) },
+        { folder: join(folder, "others"), members: elsewhere.map(({ member }) => member) },
+      ];
       await writeArchive(
         exec,
         path,
-        [
-          { folder, members: [MANIFEST, KEYS, STORE] },
-          ...(members.length === 0 ? [] : [{ folder: this.#place(name), members }]),
-        ],
+        parts.filter(({ members }) => members.length > 0),
         work.signal,
       );
       return manifest;
@@ -195,9 +212,10 @@ export class FileClusterSaves implements ClusterSaves {
     say(`its store has the ${count} keys of revision ${revision}`);
   }
 
-  /** An archive without the volumes of other nodes' workers would look whole, and not be. */
+  /** An archive without the volumes of other nodes' workers, or of machines, would look whole, and not be. */
   async #requireAllHere(cluster: KeptCluster, here: readonly string[], signal: AbortSignal): Promise<void> {
-    if (cluster.overlay === undefined) return;
+    const isMachines = cluster.spec.isolationLevel === "L3";
+    if (cluster.overlay === undefined && !isMachines) return;
     const names: string[] = [];
     await this.#deps.withStore(cluster, signal, (store) =>
       readAll(store, { key: PERSISTENT_VOLUMES, end: prefixEnd(PERSISTENT_VOLUMES) }, signal, (kvs) => {
@@ -208,20 +226,8 @@ export class FileClusterSaves implements ClusterSaves {
     if (missing.length === 0) return;
     throw new AppError(
       "feature.unsupported",
-      `virtual cluster '${cluster.name}' cannot be backed up: ${missing.length} of its persistent volumes are not on this node (${missing.slice(0, 3).join(", ")}), and an archive has those of one node. Save what is in them by other means and delete their claims, or keep such data outside of the cluster`,
+      `virtual cluster '${cluster.name}' cannot be backed up: ${missing.length} of its persistent volumes are ${isMachines ? "on disks of its machines (level L3)" : "on no node that could be asked"} (${missing.slice(0, 3).join(", ")}), and an archive ${isMachines ? "has folders of a node. Save what is in them by other means and delete their claims, or keep such data outside of the cluster" : "without them would look whole. Try again when all of its nodes are there, or delete their claims"}`,
     );
-  }
-
-  #volumeFolders(
-    cluster: string,
-  ): readonly { readonly vnode: string; readonly member: string; readonly names: readonly string[] }[] {
-    return namesIn(this.#place(cluster, VNODES))
-      .filter((vnode) => VNODE_NAME.test(vnode))
-      .map((vnode) => {
-        const member = join(VNODES, vnode, "kubelet", VOLUMES_FOLDER);
-        return { vnode, member, names: namesIn(this.#place(cluster, member)) };
-      })
-      .filter(({ names }) => names.length > 0);
   }
 
   /** Other members than volumes are left where they are, and go with the folder. */
@@ -261,13 +267,4 @@ function hasOwnEtcd({ spec, overlay }: KeptCluster): boolean {
 function requirePlainFile(folder: string, name: string): void {
   if (lstatSync(join(folder, name), { throwIfNoEntry: false })?.isFile() === true) return;
   throw new AppError("request.invalid", `the backup has a '${name}' that is no plain file, or none`);
-}
-
-/** In a forged archive it could be a link to somebody else's files. */
-function isFolder(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
-}
-
-function namesIn(folder: string): readonly string[] {
-  return existsSync(folder) ? readdirSync(folder).toSorted() : [];
 }

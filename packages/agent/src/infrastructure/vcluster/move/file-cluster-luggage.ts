@@ -19,7 +19,8 @@ import type {
 } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import { createPlainFile, openPlainFile } from "@gpve/kit/held-file.ts";
+import { createPlainFile } from "@gpve/kit/held-file.ts";
+import { bytesOf } from "../plain-bytes.ts";
 
 export interface FileClusterLuggageDeps {
   /** DIR/vclusters */
@@ -136,15 +137,6 @@ function filesBelow(folder: string): readonly string[] {
 function foldersBelow(folder: string): readonly string[] {
   const below = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   return [...below.flatMap(({ name }) => foldersBelow(join(folder, name))), folder];
-}
-
-async function* bytesOf(path: string): AsyncGenerator<Uint8Array> {
-  const file = await openPlainFile(path);
-  try {
-    yield* file.createReadStream({ autoClose: false }) as AsyncIterable<Uint8Array>;
-  } finally {
-    await file.close();
-  }
 }
 
 async function writeAll(path: string, body: AsyncIterable<Uint8Array>): Promise<void> {

@@ -6,10 +6,12 @@ import { connect as connectTls } from "node:tls";
 import { afterEach, describe, expect, test } from "vitest";
 import type { FrontMode, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import { EndpointProxy } from "./endpoint-proxy.ts";
 import { passedOnName, passOnWords } from "./pass-on.ts";
 import { onLines, sendLine } from "./proxy-messages.ts";
+import { ProxyProcess, type ProxyProcessDeps } from "./proxy-process.ts";
 import { serveProxy } from "./serve-proxy.ts";
 
 const toClose: { close(): void }[] = [];
@@ -237,6 +239,38 @@ describe("the process of the way in", () => {
     await expect.poll(() => third.heard).toContainEqual({ wake: "demo" });
     sendLine(third.link, { seq: 3, host: "127.0.0.1", routes: [route("open")] });
     expect(await waiting).toBe("AGAIN");
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test("is told of changes as often as there are any, and nothing piles up", async () => {
+    const { route } = await world();
+    const folder = mkdtempSync(join(tmpdir(), "gpve-proxy-"));
+    const path = join(folder, "agent.sock");
+    toClose.push(await serveProxy({ control: { path }, clock: systemClock, say: () => undefined }));
+    const warned: string[] = [];
+    const hear = (warning: Error): void => void warned.push(warning.message);
+    process.on("warning", hear);
+    const proxy = new ProxyProcess({
+      folder,
+      processes: {
+        get: () => ({ hasExited: false, socketPath: () => path }) as never,
+        start: () => Promise.reject(new Error("it runs")),
+        forget: () => Promise.resolve(),
+        onExit: () => () => undefined,
+      } as ProxyProcessDeps["processes"],
+      self: { program: "", args: [], folders: [] },
+      clock: systemClock,
+      log: silentLogger,
+      address: { host: "127.0.0.1", name: "127.0.0.1" },
+      sharedPort: 0,
+    });
+    const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+    await proxy.show([route("open")], undefined);
+    const before = timers();
+    for (let change = 0; change < 50; change++) await proxy.show([route("open")], undefined);
+    expect([timers() - before < 10, warned]).toEqual([true, []]);
+    process.off("warning", hear);
+    proxy.close();
     rmSync(folder, { recursive: true, force: true });
   });
 });

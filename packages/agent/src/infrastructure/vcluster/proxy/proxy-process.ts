@@ -93,16 +93,16 @@ export class ProxyProcess implements ClusterFront {
   async #tell(): Promise<void> {
     const link = await this.#linked();
     const seq = ++this.#seq;
-    const done = new Promise<boolean>((resolve) => this.#acks.set(seq, () => resolve(true)));
+    const { promise: answer, resolve } = Promise.withResolvers<boolean>();
+    const giveUp = (): void => resolve(false);
+    this.#acks.set(seq, () => resolve(true));
+    link.once("close", giveUp);
+    const stopWaiting = this.#deps.clock.after(ANSWER_MS, giveUp);
     const elsewhere = this.#elsewhere;
     sendLine(link, { seq, host: this.#deps.address.host, routes: this.#routes, ...given({ elsewhere }) });
-    const answered = await Promise.race([
-      done,
-      new Promise<boolean>((resolve) => {
-        link.once("close", () => resolve(false));
-        this.#deps.clock.after(ANSWER_MS, () => resolve(false));
-      }),
-    ]);
+    const answered = await answer;
+    stopWaiting();
+    link.off("close", giveUp);
     this.#acks.delete(seq);
     if (!answered) throw new AppError("request.timeout", "the proxy of virtual clusters does not answer");
   }

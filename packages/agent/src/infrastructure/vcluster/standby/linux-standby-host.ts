@@ -41,8 +41,10 @@ export class LinuxStandbyHost implements StandbyHost {
   }
 
   state(name: string): StandbyRuntime | undefined {
+    // Asked of every cluster at every report: of one that sleeps nothing is read.
+    if (!this.#deps.stores.isServed(name)) return undefined;
     const wish = this.#files.lead(name);
-    if (wish === undefined || !this.#deps.stores.isServed(name)) return undefined;
+    if (wish === undefined) return undefined;
     const state = this.#files.state(name);
     // What was said last has not been heard yet.
     if (state?.generation !== wish.generation || state.mode !== wish.mode) return undefined;

@@ -5,7 +5,15 @@ import type { VnodePod } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 
-export type MachineWord = "stop" | "restart kubelet" | "restart kube-proxy" | "restart containerd";
+export type MachineWord =
+  | "stop"
+  | "restart kubelet"
+  | "restart kube-proxy"
+  | "restart containerd"
+  /** Its settings say which volumes it shall have. */
+  | "volumes"
+  /** This one goes, with what is in it. */
+  | `drop ${string}`;
 
 /** More in one line is no list of a hundred pods. */
 const LONGEST_LINE = 64 * 1024;

@@ -1,7 +1,8 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { EndedGuest, GuestExit } from "@gpve/domain/guest/guest-processes.ts";
 import { controlPlaneCertificates } from "@gpve/domain/vcluster/certificates.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
@@ -35,6 +36,7 @@ describe("a worker that is a machine", () => {
   let running: Map<string, QemuStart>;
   let forgotten: string[];
   let routed: string[];
+  let versions: string[];
   let onExit: (ended: EndedGuest) => void;
   let list: readonly KeptVnode[];
   let host: MachineVnodeHost;
@@ -42,7 +44,7 @@ describe("a worker that is a machine", () => {
 
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), "gpve-machine-"));
-    [started, running, forgotten, routed, list] = [[], new Map(), [], [], [vnode]];
+    [started, running, forgotten, routed, versions, list] = [[], new Map(), [], [], [], [vnode]];
     const clock = new FakeClock();
     const keys = new ClusterKeys(join(folder, "pki"), clock);
     const { serviceCidr, dnsDomain } = spec;
@@ -90,7 +92,10 @@ describe("a worker that is a machine", () => {
       keysOf: () => keys,
       endpoint: () => "https://100.80.7.2:6443",
       list: () => list,
-      images: async () => ({ kernel: "/k", initrd: "/i", root: "/r" }),
+      images: async (version) => {
+        versions.push(version);
+        return { kernel: "/k", initrd: "/i", root: "/r" };
+      },
       qemu: "/usr/bin/qemu-system-x86_64",
       accelerator: () => "tcg",
     });
@@ -143,6 +148,51 @@ describe("a worker that is a machine", () => {
     expect(statSync(join(place(), "settings.raw")).ino).toBe(ino);
     host.remove(cluster, vnode);
     expect(existsSync(place())).toBe(false);
+  });
+
+  test("is exchanged for one of the new version, on the same disk", async () => {
+    await start();
+    const { ino } = statSync(join(place(), "own.raw"));
+    const next = { ...cluster, version: "1.37.0" };
+    await host.exchange(next, vnode, new AbortController().signal);
+    expect([versions, started.length, forgotten.length]).toEqual([["1.36.4", "1.37.0", "1.37.0"], 2, 1]);
+    expect(statSync(join(place(), "own.raw")).ino).toBe(ino);
+    expect(host.isUp(next, vnode)).toBe(true);
+  });
+
+  test("is told of its persistent volumes, by its settings and by its line", async () => {
+    await start();
+    const heard: string[] = [];
+    mkdirSync(join(folder, "demo.w0-machine"));
+    const line = createServer((socket) => socket.on("data", (data) => heard.push(String(data)))).listen(
+      join(folder, "demo.w0-machine", "line"),
+    );
+    const volume = "pvc-00000000-0000-0000-0000-000000000001";
+    const listed = (): string => readFileSync(join(place(), "etc/volumes"), "utf8");
+    await host.makeVolume(cluster, vnode, volume, 100);
+    await host.makeVolume(cluster, vnode, volume, 200);
+    expect(listed()).toBe(`${volume}\n`);
+    expect(readFileSync(join(place(), "settings.raw"), "latin1")).toContain(`${volume}\n`);
+    expect(readFileSync(join(place(), "asked", volume), "utf8")).toBe("100");
+    // Another start tells it again.
+    await host.stop(cluster, vnode);
+    await start();
+    expect(listed()).toBe(`${volume}\n`);
+    await host.removeVolume(cluster, vnode, volume);
+    expect(listed()).toBe("");
+    await vi.waitFor(() => expect(heard.join("").split("\n")).toContain(`drop ${volume}`), 30_000);
+    expect(heard.join("")).toMatch(/^volumes\n/);
+    await host.stop(cluster, vnode);
+    line.close();
+  });
+
+  test("that does not listen is told of no volume, and asked again", async () => {
+    await start();
+    const volume = "pvc-00000000-0000-0000-0000-000000000001";
+    await expect(host.makeVolume(cluster, vnode, volume, 100)).rejects.toThrow();
+    await expect(host.removeVolume(cluster, vnode, volume)).rejects.toThrow();
+    // Not forgotten: what is in it still takes room.
+    expect(existsSync(join(place(), "asked", volume))).toBe(true);
   });
 
   test("tells of its end when nobody wanted it", () => {

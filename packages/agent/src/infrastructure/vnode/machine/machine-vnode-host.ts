@@ -1,7 +1,8 @@
 // Workers of level L3: each is a machine of its own, a QEMU under a uid of its own, with a card on its cluster's bridge.
 //
 //   …/vnodes/<name>/etc/      settings and keys, as every worker has them
-//   …/own.raw                 what the worker keeps: images, containers
+//   …/own.raw                 what the worker keeps: images, containers, persistent volumes
+//   …/asked/                  how many bytes each of these was asked for
 //   …/settings.raw            etc/ as the machine reads it
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -40,6 +41,7 @@ import type { ClusterKeys } from "../../vcluster/cluster-keys.ts";
 import type { ClusterNetworks } from "../../vcluster/cluster-network.ts";
 import { tarArchive, type TarEntry } from "../tar-archive.ts";
 import { ensureVnodeKeys } from "../vnode-keys.ts";
+import { VnodeVolumes } from "../vnode-volumes.ts";
 import type { MachineImage } from "./machine-images.ts";
 import { MachineLine } from "./machine-line.ts";
 
@@ -123,6 +125,27 @@ export class MachineVnodeHost {
   async restartPart(cluster: KeptCluster, vnode: KeptVnode, part: VnodePart): Promise<void> {
     await this.#write(cluster, vnode);
     await this.#line(cluster.name, vnode).say(`restart ${part}`);
+  }
+
+  /** One of that version, on the same disk. What takes long comes before the other one ends. */
+  async exchange(cluster: KeptCluster, vnode: KeptVnode, signal: AbortSignal): Promise<void> {
+    await this.#deps.images(cluster.version, signal);
+    await this.stop(cluster, vnode);
+    await this.start(cluster, vnode, signal);
+  }
+
+  /** The folder is made inside, when it hears of it or when it starts. */
+  async makeVolume({ name }: KeptCluster, vnode: KeptVnode, volume: string, bytes: number): Promise<void> {
+    const volumes = this.#volumes(name, vnode);
+    if (!volumes.asked().includes(volume)) volumes.ask(volume, bytes);
+    await this.#writeVolumes(name, vnode);
+    await this.#line(name, vnode).say("volumes");
+  }
+
+  async removeVolume({ name }: KeptCluster, vnode: KeptVnode, volume: string): Promise<void> {
+    await this.#line(name, vnode).say(`drop ${volume}`);
+    await this.#volumes(name, vnode).remove(volume);
+    await this.#writeVolumes(name, vnode);
   }
 
   /** Asked to end its pods and write what they wrote, then ended. */
@@ -229,7 +252,19 @@ export class MachineVnodeHost {
       }),
     };
     for (const [name, text] of Object.entries(files)) writeFileAtomic(join(folder, name), text);
-    await writeDisk(this.#file(cluster.name, vnode, "settings.raw"), packed(folder));
+    await this.#writeVolumes(cluster.name, vnode);
+  }
+
+  /** Which volumes it shall have, with all other settings. */
+  async #writeVolumes(cluster: string, vnode: KeptVnode): Promise<void> {
+    const folder = this.#file(cluster, vnode, "etc");
+    const names = this.#volumes(cluster, vnode).asked();
+    writeFileAtomic(join(folder, "volumes"), names.map((name) => `${name}\n`).join(""));
+    await writeDisk(this.#file(cluster, vnode, "settings.raw"), packed(folder));
+  }
+
+  #volumes(cluster: string, vnode: KeptVnode): VnodeVolumes {
+    return new VnodeVolumes(this.#place(cluster, vnode), this.#deps.exec);
   }
 
   /** Made once: what the worker has written stays. */

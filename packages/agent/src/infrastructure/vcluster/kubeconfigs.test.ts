@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { sweepEnded } from "./kubeconfigs.ts";
+
+const credentials = { host: "", port: 0, ca: "", cert: "", key: "" };
+const { signal } = new AbortController();
+
+test("bindings of kubeconfigs that have ended go, and no others", async () => {
+  const now = Date.parse("2026-01-02T00:00:00Z");
+  const binding = (name: string, endsAt?: string) => ({
+    metadata: { name, ...(endsAt === undefined ? {} : { annotations: { "gpve.io/ends-at": endsAt } }) },
+  });
+  const ended = Array.from({ length: 30 }, (_none, at) => `gpve:kubeconfig:ended${at}`);
+  const items = [
+    binding("gpve:kubeconfig:good", "2026-01-03T00:00:00Z"),
+    binding("gpve:kubeconfig:former"),
+    binding("gpve:kubeconfig:odd", "soon"),
+    binding("somebody-elses", "2026-01-01T00:00:00Z"),
+    ...ended.map((name) => binding(name, "2026-01-01T00:00:00Z")),
+  ];
+  const asked: string[] = [];
+  await sweepEnded(credentials, now, signal, async (_to, { method, path }) => {
+    asked.push(`${method} ${decodeURIComponent(path.split("/").at(-1) ?? "")}`);
+    return { status: 200, body: method === "GET" ? JSON.stringify({ items }) : "{}" };
+  });
+  // Some at a time: who asks for a kubeconfig waits for it.
+  expect(asked).toEqual([
+    "GET clusterrolebindings?labelSelector=app.kubernetes.io/managed-by=gpve",
+    ...ended.slice(0, 20).map((name) => `DELETE ${name}`),
+  ]);
+  await expect(
+    sweepEnded(credentials, now, signal, async () => ({ status: 503, body: "{}" })),
+  ).rejects.toThrow("refused GET");
+});
