@@ -1,5 +1,6 @@
 // Wires control planes of virtual clusters that move between nodes.
 import type { ClusterKeeper, ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
+import type { VolumePeers } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import type { ClusterAuthorities } from "@gpve/domain/vcluster/rotate/authorities.ts";
 import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
@@ -20,7 +21,7 @@ export interface ClusterMoveParts extends Omit<ClusterMoveDeps, "luggage"> {
 
 /** What a node needs of others for that. */
 export interface ClusterMoveOthers {
-  readonly peers: ClusterPeers & StandbyPeers;
+  readonly peers: ClusterPeers & StandbyPeers & VolumePeers;
   readonly findMove: (moveId: string) => Promise<GuestMove | undefined>;
 }
 

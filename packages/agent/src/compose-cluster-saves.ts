@@ -1,10 +1,11 @@
 // Wires backup, restore and upgrade of virtual clusters.
+import { randomUUID } from "node:crypto";
+import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { VolumePeers, VolumeSource } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { Store } from "@gpve/store/port.ts";
 import type { BackupCounts } from "./application/guest/backup/backup-counts.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
 import { ArchivePlaces } from "./application/vcluster/backup/archive-places.ts";
@@ -18,12 +19,15 @@ import {
   upgradeClusterOperation,
 } from "./application/vcluster/upgrade/upgrade-operation.ts";
 import { FileClusterSaves } from "./infrastructure/vcluster/backup/file-cluster-saves.ts";
-import { withStore } from "./infrastructure/vcluster/backup/with-store.ts";
+import { FileVolumeParcels } from "./infrastructure/vcluster/backup/volume-parcels.ts";
+import { type OwnEtcds, withStore } from "./infrastructure/vcluster/backup/with-store.ts";
 import type { StoreProcess } from "./infrastructure/vcluster/store-process.ts";
 
 export interface ComposedClusterSaves {
   readonly places: ArchivePlaces;
   readonly saves: ClusterSaves;
+  /** Gives volumes of workers to the node that makes a backup. */
+  readonly volumes: VolumeSource;
   readonly register: (
     engine: OperationEngine,
     rest: Omit<RestoreOverDeps, "saves" | "places"> & Omit<UpgradeDeps, "saves">,
@@ -35,9 +39,13 @@ export function composeClusterSaves(parts: {
   readonly exec: Exec;
   readonly clock: Clock;
   readonly stores: StoreProcess;
-  readonly openEtcd: (cluster: KeptCluster) => Store;
+  readonly etcds: OwnEtcds;
   readonly storages: NodeStorages;
   readonly backups: Pick<BackupCounts, "counting">;
+  readonly others: {
+    readonly peers: VolumePeers;
+    readonly findMove: (moveId: string) => Promise<GuestMove | undefined>;
+  };
 }): ComposedClusterSaves {
   const { folder, exec, clock } = parts;
   const places = new ArchivePlaces(parts.storages);
@@ -45,13 +53,18 @@ export function composeClusterSaves(parts: {
     folder,
     exec,
     clock,
-    withStore: withStore(parts.stores, parts.openEtcd),
+    withStore: withStore(parts.stores, parts.etcds),
   });
   return {
     places,
     saves,
+    volumes: new FileVolumeParcels({ folder, exec, newId: randomUUID }),
     register: (engine, rest) => {
-      engine.register(parts.backups.counting(backupClusterOperation({ phases: rest.phases, saves, places })));
+      engine.register(
+        parts.backups.counting(
+          backupClusterOperation({ phases: rest.phases, saves, places, ...parts.others }),
+        ),
+      );
       engine.register(restoreOverOperation({ ...rest, saves, places }));
       engine.register(upgradeClusterOperation({ ...rest, saves }));
     },

@@ -1,6 +1,5 @@
 // Wires the fence process of a node: a line to each server, the lease, the guests and the watchdog. It knows nothing of
 // the agent but what the agent wrote down, and outlives it.
-import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { createChannel, type Channel } from "@gpve/kit/grpc/channel.ts";
@@ -34,8 +33,6 @@ export interface RunningFence {
   stop(): Promise<void>;
 }
 
-/** The agent renews the certificate; lines are opened anew with what is there. */
-const REOPEN_MS = 10 * 60_000;
 /** A server that does not answer must leave time for the others before guests would have to end. */
 const ATTEMPT_MS = 1_500;
 const DEADLINE_MS = 4_500;
@@ -51,7 +48,6 @@ export async function startFence(settings: FenceSettings): Promise<RunningFence>
       url,
       tls,
       clock,
-      connectTimeoutMs: ATTEMPT_MS,
       acceptPeer: (_host, certificate) => notAServer(url, certificate),
     });
   const lines = new ServerLines({ endpoints, clock, identity: () => identities.load(node), open }, identity);
@@ -70,12 +66,12 @@ export async function startFence(settings: FenceSettings): Promise<RunningFence>
     watchdog: chooseWatchdog(settings),
   });
   const stop = new AbortController();
-  const reopen = setInterval(() => background(log, "new lines to servers", lines.reopen()), REOPEN_MS);
+  const stopKeeping = lines.keep(() => files.readWish(), log);
   const ended = keeper.run(stop.signal);
   return {
     ended,
     async stop() {
-      clearInterval(reopen);
+      stopKeeping();
       stop.abort();
       await ended;
       await keeper.release();

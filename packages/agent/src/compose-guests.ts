@@ -23,7 +23,9 @@ import { startAfterBoot } from "./application/guest/start-after-boot.ts";
 import { registerSnapshots } from "./application/guest/snapshot-operations.ts";
 import type { FenceSetting } from "./application/ha/fence-setting.ts";
 import { composeHa, type ComposedHa } from "./compose-ha.ts";
-import { composeGuestWatch, type ComposedGuestWatch } from "./compose-guest-watch.ts";
+import { WatchedGuests } from "./application/guest/watched-guests.ts";
+import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
+import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
 import type { ComposedKind, ComposeKind, KindParts } from "./compose-kind.ts";
 import { findSupervisor, type SupervisorParts } from "./infrastructure/supervisor/find-supervisor.ts";
 import { nodeKinds } from "./node-kinds.ts";
@@ -98,7 +100,7 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
     socketFolder: data.file("run"),
     hold: (connection) => spawnHolding(supervisor.path, ["hold"], connection),
   });
-  const watched = (): ComposedGuestWatch => watch;
+  const statistics = new GuestStatisticsFiles(data.file("agent"));
   const kinds = await composeKinds({
     ...parts,
     supervisor,
@@ -106,20 +108,21 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
     backupTools,
     sha1Hex: (text) => createHash("sha1").update(text).digest("hex"),
     mayRun: (vmid) => looksAfter.ha?.mayRun(vmid) ?? true,
-    sampled: (vmid) => watched().sampled(vmid),
-    history: (...asked) => watched().history(...asked),
+    sampled: (vmid) => watch.sampled(vmid),
+    history: (vmid, timeframe, cf) => statistics.rows(vmid, timeframe, cf, clock.now()),
   });
   const rows: readonly ComposedKind[] = Object.values(kinds);
   const kindOf = (vmid: number): ComposedKind =>
     rows.find(({ type }) => type === parts.guestType(vmid)) ?? kinds[VM_TYPE];
-  const watch = composeGuestWatch({
+  const watch: WatchedGuests = new WatchedGuests({
     node,
     samplers: rows.map(({ sampler }) => sampler),
     clock,
     records,
-    folder: data.file("agent"),
+    statistics,
     log,
     observe: parts.observeMonitoring,
+    everyMs: SAMPLE_EVERY_MS,
   });
   const ha = composeNodeHa(parts, kindOf, () => processes.list() as readonly SupervisedGuest[]);
   if (ha !== undefined) looksAfter.ha = ha;
@@ -191,7 +194,7 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
       return startAfterBoot({ node, wasBooted, engine, log });
     },
     close: () => {
-      watch.close();
+      statistics.close();
       for (const kind of rows) kind.close?.();
       processes.leave();
     },

@@ -13,7 +13,7 @@ import { HostLog } from "./infrastructure/host/host-log.ts";
 import { HostServices } from "./infrastructure/host/host-services.ts";
 import { DebianHost } from "./infrastructure/packages/debian-host.ts";
 import { blockDevice } from "./infrastructure/disks/block-device.ts";
-import { createDiskHandlers } from "./presentation/pve/node/disk-handlers.ts";
+import { createHostDiskHandlers } from "./presentation/pve/node/disk-handlers.ts";
 import { createHostStateHandlers } from "./presentation/pve/node/host-state-handlers.ts";
 
 const KEPT_MS = 3_000;
@@ -33,26 +33,23 @@ export function composeHost({ data, node, exec, kernel, guests, withServer }: Ho
   const inventory = new DiskInventory(new LinuxDiskHost({ exec }));
   const now = (): number => systemClock.monotonic();
   const disks = forAMoment(
-    (key: `${boolean} ${boolean}`) => {
-      const [smart, partitions] = key.split(" ").map((word) => word === "true");
-      return inventory.list({ smart: smart === true, partitions: partitions === true });
-    },
+    (asked: Parameters<DiskInventory["list"]>[0]) => inventory.list(asked),
     KEPT_MS,
     now,
   );
   const hostServices = new HostServices({ exec, withServer });
-  const services = forAMoment((_all: "all") => hostServices.list(), KEPT_MS, now);
+  const services = forAMoment(() => hostServices.list(), KEPT_MS, now);
   return {
-    ...createDiskHandlers({
+    ...createHostDiskHandlers({
       blockDevice,
       disks: {
-        list: ({ smart, partitions }) => disks(`${smart} ${partitions}`),
+        list: ({ smart, partitions }) => disks({ smart, partitions }),
         smart: (devpath, healthOnly) => inventory.smart(devpath, healthOnly),
       },
       volumes: new VolumeManagers({ exec }),
     }),
     ...createHostStateHandlers({
-      services: { list: () => services("all") },
+      services: { list: () => services(undefined) },
       log: new HostLog({ exec, node, ownLog: data.file("log", "gpve.jsonl") }),
       guests,
       packages: new DebianHost({ exec, files: hostFiles, kernel }),

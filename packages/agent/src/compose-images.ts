@@ -17,6 +17,7 @@ import { cachedImage } from "./infrastructure/images/image-cache.ts";
 import type { ImageRecipe } from "./infrastructure/images/image-recipe.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { tinyRecipe } from "./infrastructure/images/tiny/build-tiny.ts";
+import { lbRecipe } from "./infrastructure/images/lb/build-lb.ts";
 import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
 import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
 
@@ -37,6 +38,7 @@ export function composeImages(settings: ImageSettings): ReturnType<typeof imageR
   const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}`, proxy: settings.proxy });
   const recipes: Readonly<Record<ImageRecipeName, () => ImageRecipe>> = {
     tiny: () => tinyRecipe(exec),
+    lb: () => lbRecipe(exec),
     debian: () => debianRecipe(exec),
   };
   const deps: ImageOperationDeps = {

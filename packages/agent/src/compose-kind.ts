@@ -13,12 +13,10 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { GuestStorages } from "./application/guest/guest-storages.ts";
 import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
-import type { MovePeers } from "@gpve/domain/guest/move-channel.ts";
-import type { ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
-import type { ReplicaNotes, ReplicaPeers } from "@gpve/domain/replication/replica.ts";
+import type { ReplicaNotes } from "@gpve/domain/replication/replica.ts";
 import type { NodeKind } from "./application/guest/node-kind.ts";
-import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
-import type { ComposedGuestWatch } from "./compose-guest-watch.ts";
+import type { MoveOthers } from "./application/guest/move-ports.ts";
+import type { RrdConsolidation, RrdRow, RrdTimeframe } from "./infrastructure/rrd/rrd-file.ts";
 import type { findSupervisor } from "./infrastructure/supervisor/find-supervisor.ts";
 import type { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import type { PathGuard } from "./infrastructure/host/path-guard.ts";
@@ -28,7 +26,7 @@ import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 export interface MoveParts {
   /** Asked whose a guest is. */
   readonly servers: MoveServers;
-  readonly peers: MovePeers & ReplicaPeers & ClusterPeers & StandbyPeers;
+  readonly peers: MoveOthers["peers"];
 }
 
 export interface KindParts {
@@ -64,7 +62,7 @@ export interface KindParts {
   readonly sha1Hex: (text: string) => string;
   /** Of the last look at all guests. */
   readonly sampled: (vmid: number) => GuestRuntime | undefined;
-  readonly history: ComposedGuestWatch["history"];
+  readonly history: (vmid: number, timeframe: RrdTimeframe, consolidation: RrdConsolidation) => RrdRow[];
   /** False while a guest under HA may not run here: this node takes the lease when one is on its way. */
   readonly mayRun: (vmid: number) => boolean;
   /** Which copies of other nodes' guests this node keeps. */

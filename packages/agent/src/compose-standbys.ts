@@ -4,12 +4,14 @@ import type { StandbyRow, StandbyRuntime } from "@gpve/domain/vcluster/vcluster-
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { KeepApart, type KeepApartDeps } from "./application/vcluster/standby/keep-apart.ts";
 import { KeepLines, type KeepLinesDeps } from "./application/vcluster/standby/keep-lines.ts";
 import {
   type StandbyOperationDeps,
   standbyOperations,
 } from "./application/vcluster/standby/standby-operations.ts";
 import { standbyRoutes } from "./application/vcluster/standby/standby-routes.ts";
+import type { ClusterNetworks } from "./infrastructure/vcluster/cluster-network.ts";
 import { LinuxStandbyHost } from "./infrastructure/vcluster/standby/linux-standby-host.ts";
 import type { StoreProcess } from "./infrastructure/vcluster/store-process.ts";
 
@@ -23,12 +25,17 @@ export interface StandbyParts extends Omit<StandbyOperationDeps, "standbys"> {
   readonly peers: StandbyPeers;
   readonly findMove: KeepLinesDeps["findMove"];
   readonly changed: () => void;
+  /** Ends the process of the stores where it has none left. */
+  readonly stopIfIdle: () => Promise<void>;
+  readonly silentMs: KeepApartDeps["silentMs"];
+  readonly networks: Pick<ClusterNetworks, "shut">;
 }
 
 export interface ComposedStandbys {
   readonly routes: ReturnType<typeof standbyRoutes>;
   readonly keeper: StandbyKeeper;
-  readonly lines: KeepLines;
+  /** Lines to standbys, and what is shut where nobody is heard of. */
+  readonly keepers: readonly { start(): void; close(): void }[];
   readonly rows: () => readonly StandbyRow[];
   readonly stateOf: (name: string) => StandbyRuntime | undefined;
 }
@@ -43,11 +50,13 @@ export function composeStandbys(parts: StandbyParts): ComposedStandbys {
       standbys,
       engine,
       changed: parts.changed,
-      stopIfIdle: () =>
-        stores.stopIfIdle(host.list().filter(({ spec }) => spec.backingStore === "sqlite").length),
+      stopIfIdle: parts.stopIfIdle,
     }),
     keeper: standbys,
-    lines: new KeepLines({ ...parts, standbys }),
+    keepers: [
+      new KeepLines({ ...parts, standbys }),
+      new KeepApart({ ...parts, standbys, shut: (network, isShut) => parts.networks.shut(network, isShut) }),
+    ],
     rows: () => standbys.list().map(({ name, tenant }) => ({ name, tenant })),
     stateOf: (name) => standbys.state(name),
   };

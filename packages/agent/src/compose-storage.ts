@@ -5,7 +5,6 @@ import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
-import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -21,6 +20,7 @@ import { NodeStorages } from "./application/storage/node-storages.ts";
 import { pullOciOperation } from "./application/storage/pull-oci.ts";
 import { copyImageOperation, downloadOperation } from "./application/storage/receive-file.ts";
 import { pruneBackupsOperation, removeVolumeOperation } from "./application/storage/remove-volume.ts";
+import { StorageWatch } from "./application/storage/watch-storages.ts";
 import { wantedUploads } from "./application/storage/wanted-uploads.ts";
 import { StorageStatisticsFiles } from "./infrastructure/rrd/storage-statistics.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
@@ -32,7 +32,7 @@ import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.t
 import { createOciHandlers } from "./presentation/pve/storage/oci-handlers.ts";
 import { createScanHandlers } from "./presentation/pve/storage/scan-handlers.ts";
 import { createStorageHandlers } from "./presentation/pve/storage/storage-handlers.ts";
-import type { StorageHandlerDeps } from "./presentation/pve/storage/storage-requests.ts";
+import type { StorageRequestDeps } from "./application/storage/request/storage-requests.ts";
 
 export interface StorageSettings {
   readonly data: DataDir;
@@ -40,7 +40,7 @@ export interface StorageSettings {
   readonly records: () => Records;
   readonly definitions: () => readonly StorageDefinition[];
   readonly guard: PathGuard;
-  readonly volumeContent: StorageHandlerDeps["volumeContent"];
+  readonly volumeContent: StorageRequestDeps["volumeContent"];
   readonly ownership?: VolumeOwnership;
   readonly storageSecret: AgentSettings["storageSecret"];
   /** Through which files are fetched. */
@@ -63,8 +63,6 @@ export interface AgentStorage {
   start(): Promise<void>;
   close(): void;
 }
-
-const SAMPLE_EVERY_MS = 10_000;
 
 export function composeStorage(settings: StorageSettings): AgentStorage {
   const { data, engine, clock, log } = settings;
@@ -108,15 +106,7 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
     node: settings.node,
     isWanted: (path) => wantedUploads(engine.list()).has(path),
   });
-  let next = (): void => undefined;
-  const look = async (): Promise<void> => {
-    await storages.refresh();
-    statistics.sample(clock.now(), storages.runtimes());
-  };
-  const keepLooking = (): void => {
-    background(log, "looking at storages", look());
-    next = clock.after(SAMPLE_EVERY_MS, keepLooking);
-  };
+  const watch = new StorageWatch({ storages, statistics, clock, log });
   return {
     storages,
     backups,
@@ -137,11 +127,10 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
     uploads: spool,
     async start() {
       await spool.sweep();
-      await look();
-      next = clock.after(SAMPLE_EVERY_MS, keepLooking);
+      await watch.start();
     },
     close() {
-      next();
+      watch.close();
       statistics.close();
     },
   };

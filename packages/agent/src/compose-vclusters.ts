@@ -1,6 +1,6 @@
 // Wires virtual clusters: their processes, network, stores, and the operations on them.
-import { networkInterfaces } from "node:os";
 import { join } from "node:path";
+import type { VolumeSource } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import type { ClusterKeeper } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { zoneOffset, type ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
@@ -26,7 +26,9 @@ import { powerOperations } from "./application/vcluster/power/power-operations.t
 import { KeepForwards, knownPlaces } from "./application/vcluster/move/keep-forwards.ts";
 import { KeepCertificates } from "./application/vcluster/renew/keep-certificates.ts";
 import { renewOperation } from "./application/vcluster/renew/renew-operation.ts";
+import { formerTrustedUntil } from "@gpve/domain/vcluster/rotate/authorities.ts";
 import { rotateOperations } from "./application/vcluster/rotate/rotate-operations.ts";
+import { rotatePart, takeAuthorityRoutes } from "./application/vcluster/rotate/rotate-part.ts";
 import { rotateRoutes } from "./application/vcluster/rotate/rotate-routes.ts";
 import { KeepClusters } from "./application/vcluster/keep-clusters.ts";
 import { KeepBalancers } from "./application/vnode/keep-balancers.ts";
@@ -43,8 +45,10 @@ import { type ComposedStandbys, composeStandbys } from "./compose-standbys.ts";
 import type { ComposedComponents } from "./compose-components.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { lastAuditLines } from "./infrastructure/vcluster/cluster-audit.ts";
+import { hostNetworks, ownAddresses } from "./infrastructure/vcluster/host-networks.ts";
 import { findKata, requireKata } from "./infrastructure/vnode/find-kata.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
+import { ownEtcds } from "./infrastructure/vcluster/backup/with-store.ts";
 import type { KataRuntime } from "@gpve/domain/vcluster/vnode/kata.ts";
 import { nodeLookup, requireIssuer } from "./infrastructure/vcluster/cluster-issuer.ts";
 import { FileClusterAuthorities } from "./infrastructure/vcluster/file-cluster-authorities.ts";
@@ -85,6 +89,8 @@ export interface VclusterParts {
   readonly records: () => Records;
   /** What runs the machines of workers. */
   readonly machines: Pick<MachineVnodeHostDeps, "qemu" | "accelerator">;
+  /** For how long no server has confirmed that this node lives; undefined = nobody is asked to. */
+  readonly silentMs: () => number | undefined;
   /** Servers are to be told soon. */
   readonly changed: () => void;
 }
@@ -93,10 +99,12 @@ export interface ComposedVclusters {
   readonly routes: ReturnType<typeof clusterRoutes> &
     ReturnType<typeof saveRoutes> &
     ReturnType<typeof rotateRoutes> &
+    ReturnType<typeof takeAuthorityRoutes> &
     ReturnType<typeof composeClusterMoves>["routes"] &
     ComposedStandbys["routes"];
   /** Takes control planes from other nodes. */
   readonly arrivals: ClusterKeeper;
+  readonly volumes: VolumeSource;
   /** Follows the stores of other nodes' clusters. */
   readonly standbys: Pick<ComposedStandbys, "keeper" | "rows">;
   readonly rows: () => readonly VirtualClusterRuntime[];
@@ -136,16 +144,17 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     self: parts.self,
     clock,
   });
+  const clusterStores = new ClusterStores({
+    folder: data.file("vclusters", "clusters"),
+    sqlite: stores,
+    components: components.store,
+    clock,
+  });
   const host = new LinuxClusterHost({
     folder,
     processes,
     networks,
-    stores: new ClusterStores({
-      folder: data.file("vclusters", "clusters"),
-      sqlite: stores,
-      components: components.store,
-      clock,
-    }),
+    stores: clusterStores,
     components: components.store,
     self: parts.self,
     clock,
@@ -222,14 +231,15 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const zone = (): ZoneOffset => zoneOffset(Intl.DateTimeFormat().resolvedOptions().timeZone);
   const power = new ClusterPower({ host, front, ways, engine, clock, log, zone });
   const keeper = new KeepClusters({ host, clock, log, changed });
-  const { places, saves, register } = composeClusterSaves({
+  const { places, saves, volumes, register } = composeClusterSaves({
     folder,
     exec,
     clock,
     stores,
-    openEtcd: (cluster) => host.openEtcd(cluster),
+    etcds: ownEtcds(host, processes),
     storages: parts.storages,
     backups: parts.backups,
+    others: parts.moves,
   });
   const { create, restore, scale, others } = clusterOperations({
     host,
@@ -243,9 +253,11 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   register(engine, { host, phases, ways, vnodes, workers, api: patient, ensureComponent: components.ensure });
   engine.register(renewOperation({ host, phases, ways, vnodes, api }));
   const authorities = new FileClusterAuthorities((name) => host.keys(name));
-  const rotation = rotateOperations({ host, phases, ways, vnodes, api: patient, authorities });
+  const rotating = { host, phases, ways, vnodes, api: patient, authorities };
+  const rotation = rotateOperations(rotating);
   engine.register(rotation.rotate);
   engine.register(rotation.drop);
+  engine.register(rotatePart(rotating));
   const certificates = new KeepCertificates({
     host,
     isDue: (name) =>
@@ -266,6 +278,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     phases,
     ways,
     nextWake: askNextWake({ api, clock, zone }),
+    availableMemory: () => process.availableMemory(),
   });
   engine.register(sleep);
   engine.register(wake);
@@ -282,6 +295,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     awake: (name: string) => power.awake(name),
     obtainable: (version: string, signal: AbortSignal) =>
       components.obtainable("kubernetes", version, signal),
+    hostNetworks: () => hostNetworks(),
     requireKata: () => requireKata(kata),
     requireIssuer: (issuer: OidcIssuer, version: string) => requireIssuer(issuer, version, nodeLookup),
     auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),
@@ -300,7 +314,10 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     log,
     changed,
     workers,
+    networks,
+    silentMs: parts.silentMs,
     ensureComponent: components.ensure,
+    stopIfIdle: () => clusterStores.stopIfIdle(host.list()),
   });
   const saving = saveRoutes({ ...asked, places, saves });
   return {
@@ -308,10 +325,12 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       ...clusterRoutes(asked),
       ...saving,
       ...rotateRoutes({ ...asked, authorities }),
+      ...takeAuthorityRoutes({ host, authorities }),
       ...moves.routes,
       ...standbys.routes,
     },
     arrivals: moves.arrivals,
+    volumes,
     standbys,
     rows: clusterRows({
       host,
@@ -320,6 +339,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       ways,
       vnodes: (cluster) => vnodeRows.of(cluster),
       standby: (name) => standbys.stateOf(name),
+      formerTrustedUntil: (name) => formerTrustedUntil(authorities.rotation(name)),
     }),
     async adopt() {
       const { ended } = await processes.adopt();
@@ -328,7 +348,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     async resume() {
       if (host.list().length > 0) tellWays();
       await keeper.resume();
-      standbys.lines.start();
+      for (const each of standbys.keepers) each.start();
       workerKeeper.begin();
       volumeKeeper.begin();
       balancerKeeper.begin();
@@ -342,7 +362,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       );
     },
     close() {
-      standbys.lines.close();
+      for (const each of standbys.keepers) each.close();
       power.close();
       figures.close();
       certificates.close();
@@ -355,12 +375,4 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       processes.leave();
     },
   };
-}
-
-/** By which clients may name this node. */
-function ownAddresses(): readonly string[] {
-  return Object.values(networkInterfaces())
-    .flatMap((addresses) => addresses ?? [])
-    .filter(({ family, address }) => family === "IPv4" && !/^100\.(?:8\d|9[0-5])\./.test(address))
-    .map(({ address }) => address);
 }

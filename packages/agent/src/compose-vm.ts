@@ -23,12 +23,17 @@ import { Consoles } from "./application/qemu/console/consoles.ts";
 import { NodeShells } from "./application/node-shells.ts";
 import { ConsoleSessions } from "./application/guest/console-sessions.ts";
 import { SpiceConsoles } from "./application/qemu/console/spice-consoles.ts";
+import { GuestLines } from "./application/qemu/line/guest-lines.ts";
 import { vmViewRoutes } from "./application/qemu/console/vm-views.ts";
 import { registerVmOperations } from "./application/qemu/vm-operations.ts";
 import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
 import { requireSnippet } from "./application/guest/snippet-volume.ts";
 import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
+import { BridgeDialer } from "./infrastructure/net/guest-dialer.ts";
+import { LinePins } from "./infrastructure/net/line-pins.ts";
+import { openLine } from "./infrastructure/net/line-process.ts";
+import { natTableName } from "./infrastructure/net/nat-table.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { openTerminal } from "./infrastructure/host/terminal-process.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
@@ -40,7 +45,7 @@ import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
 import { afterProcessEnd, afterVmEnd } from "./application/qemu/power/after-end.ts";
 import { adoptFilters } from "./application/qemu/start/adopt-filters.ts";
-import { keepFilters } from "./infrastructure/net/keep-filters.ts";
+import { keepFilters, keepPins } from "./infrastructure/net/keep-filters.ts";
 import { consoleTunnels, createConsoleExtensions } from "./application/qemu/console/console-routes.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm/vm-agent-handlers.ts";
 import { createBackupExtensions } from "./presentation/pve/backup/backup-extensions.ts";
@@ -72,7 +77,9 @@ export interface ComposedVms extends ComposedKind {
   readonly handlers: PveHandlers;
   /** What servers call besides PVE's methods. */
   readonly extensions: OwnHandlers<VmRoute>;
-  readonly tunnels: ReturnType<typeof consoleTunnels> & ReturnType<typeof composeMigration>["tunnels"];
+  readonly tunnels: ReturnType<typeof consoleTunnels> &
+    ReturnType<GuestLines["tunnels"]> &
+    ReturnType<typeof composeMigration>["tunnels"];
   /** Addresses of a PCI mapping on this node; undefined = no such mapping. */
   readonly mappedPci: (id: string) => readonly string[] | undefined;
 }
@@ -160,6 +167,24 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
     newPassword: () => randomBytes(20).toString("hex"),
   });
   const consoleParts = { node, sessions, consoles, spice, shells };
+  const pins = new LinePins({
+    exec: parts.exec,
+    table: `${natTableName(data.instanceId)}_lines`,
+    random: randomBytes,
+  });
+  const lines = new GuestLines({
+    host,
+    clock,
+    dialer: new BridgeDialer({
+      node,
+      exec: parts.exec,
+      log,
+      clock,
+      pins,
+      open: (place, signal) => openLine([supervisor.path], place, signal),
+      leasedAddress: parts.leasedAddress,
+    }),
+  });
   const sampler = new VmSampler({
     processes,
     configs,
@@ -205,7 +230,12 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
         log.error({ err: messageOf(err) }, "this host cannot be looked at");
       }),
     adopted: (running) => adoptFilters({ network, configs, log }, running),
-    run: (signal) => keepFilters(network, { clock, log }, signal),
+    run: async (signal) => {
+      await Promise.all([
+        keepFilters(network, { clock, log }, signal),
+        keepPins(pins, { clock, log }, signal),
+      ]);
+    },
     handlers: {
       ...createVmAgentHandlers(host),
       ...createVmMonitorHandlers(host),
@@ -250,11 +280,12 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
         archivedConfig,
       }),
     },
-    tunnels: { ...consoleTunnels(consoleParts), ...migration.tunnels },
+    tunnels: { ...consoleTunnels(consoleParts), ...lines.tunnels(), ...migration.tunnels },
     mappedPci: (id) => mappings.pciPaths(id),
     close: () => {
       background(log, "removing unpacked backups", spool.close());
       sessions.close();
+      lines.close();
       spice.close();
       agents.close();
     },

@@ -26,10 +26,11 @@ import { ownImageTools } from "./infrastructure/image-tools/own-tools.ts";
 import { composeComponents } from "./compose-components.ts";
 import { composeVclusters } from "./compose-vclusters.ts";
 import { noOtherNodes } from "./application/guest/move-ports.ts";
+import { silentMs } from "./infrastructure/fence/fence-files.ts";
 import { findSupervisor } from "./infrastructure/supervisor/find-supervisor.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
-import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
+import { httpProxy } from "@gpve/domain/cluster/datacenter-options.ts";
 import { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { ReplicaFiles } from "./infrastructure/replica/replica-files.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
@@ -118,10 +119,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   const { engine, logs } = operations;
   engine.observe(metrics.countTasks);
   engine.register(probeNodeOperation({ refresh: (signal) => facts.refresh(signal), facts: known }));
-  const proxy = (): string | undefined => {
-    const set = datacenterOptions(settings.records())["http_proxy"];
-    return typeof set === "string" ? set : undefined;
-  };
+  const proxy = (): string | undefined => httpProxy(settings.records());
   const guard = new PathGuard({
     node: nodeName,
     dataDir: data.path,
@@ -213,6 +211,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       findMove: (moveId) => guests.receiver.find(0, moveId),
     },
     records: settings.records,
+    silentMs: () => silentMs(data.file("run")),
     machines: { qemu: settings.qemuBinary ?? DEFAULT_QEMU, accelerator: () => known().accelerator },
     changed: () => reporter.hurry(),
   });
@@ -334,7 +333,12 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   background(log, "looking at this host", keepFacts({ facts, clock, log }, stop.signal));
   return {
     agent: traced(agent),
-    receiver: { ...guests.receiver, clusters: vclusters.arrivals, standbys: vclusters.standbys.keeper },
+    receiver: {
+      ...guests.receiver,
+      clusters: vclusters.arrivals,
+      standbys: vclusters.standbys.keeper,
+      volumes: vclusters.volumes,
+    },
     reporter,
     engine,
     storage,

@@ -52,7 +52,7 @@ export class BackupWorld extends VmWorld {
     // Archives are named by the second; here every backup has one of its own.
     this.tools = {
       ...hostBackupTools({ exec, clock: systemClock, socketFolder: this.root }),
-      civilTime: () => {
+      localMoment: () => {
         const second = ++this.#second;
         return {
           year: 2026,
@@ -91,6 +91,7 @@ export class BackupWorld extends VmWorld {
           this.definitions
             .filter(({ options }) => String(options["content"] ?? "images").includes("images"))
             .map(({ storage }) => storage),
+        defaults: () => ({}),
         archivedConfig: (archive) => archivedConfigText(host, this.tools, archive),
       }),
     };

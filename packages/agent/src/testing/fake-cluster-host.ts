@@ -16,6 +16,8 @@ export class FakeClusterHost implements ClusterHost {
   readonly storeKeys = new Map<string, ExternalEtcdKeys>();
   readonly authorities = new Map<string, Readonly<Record<string, string>>>();
   readonly frozen = new Set<string>();
+  /** What has nothing of this machine but its number. */
+  readonly resting = new Set<string>();
   /** Whose control plane has its address here. */
   readonly plugged = new Set<string>();
   /** What was another's from then on. */
@@ -23,7 +25,9 @@ export class FakeClusterHost implements ClusterHost {
   readonly networks = new Set<string>();
   readonly started: string[] = [];
   readonly furnished: string[] = [];
-  readonly broken = new Set<"provision" | "start" | "part" | "furnish" | "freeze" | "overlay">();
+  readonly broken = new Set<
+    "provision" | "start" | "controllers" | "part" | "furnish" | "freeze" | "overlay"
+  >();
   readonly phases: string[] = [];
   #ended: (name: string, part: ClusterPart, why: string) => void = () => undefined;
 
@@ -65,10 +69,18 @@ export class FakeClusterHost implements ClusterHost {
     return { network };
   }
 
-  async start({ name }: KeptCluster, _signal: AbortSignal, say: (line: string) => void): Promise<void> {
+  async start(
+    { name }: KeptCluster,
+    _signal: AbortSignal,
+    say: (line: string) => void,
+    opened?: () => Promise<void>,
+  ): Promise<void> {
     this.#mayBreak("start");
-    this.running.add(name);
+    this.resting.delete(name);
     this.plugged.add(name);
+    await opened?.();
+    this.#mayBreak("controllers");
+    this.running.add(name);
     say("started");
   }
 
@@ -101,6 +113,11 @@ export class FakeClusterHost implements ClusterHost {
   async stop({ name }: KeptCluster): Promise<void> {
     this.running.delete(name);
     this.frozen.delete(name);
+  }
+
+  async rest({ name }: KeptCluster): Promise<void> {
+    if (this.running.has(name)) throw new Error(`${name} runs`);
+    this.resting.add(name);
   }
 
   async unplug({ name }: KeptCluster): Promise<void> {
@@ -155,7 +172,7 @@ export class FakeClusterHost implements ClusterHost {
     this.#ended(name, part, "crashed: boom");
   }
 
-  #mayBreak(what: "provision" | "start" | "part" | "furnish" | "freeze"): void {
+  #mayBreak(what: "provision" | "start" | "controllers" | "part" | "furnish" | "freeze"): void {
     if (this.broken.has(what)) throw new AppError("internal.error", `${what} is broken`);
   }
 }

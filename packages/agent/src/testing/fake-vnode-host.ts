@@ -47,6 +47,10 @@ export class FakeVnodeHost implements VnodeHost {
     this.restarted.push(`${name}/${vnode.name}/${part}`);
   }
 
+  async exchange(cluster: KeptCluster, vnode: KeptVnode): Promise<void> {
+    for (const part of ["kubelet", "kube-proxy"] as const) await this.restartPart(cluster, vnode, part);
+  }
+
   async stop({ name }: KeptCluster, vnode: KeptVnode): Promise<void> {
     this.running.delete(`${name}/${vnode.name}`);
   }
@@ -71,13 +75,13 @@ export class FakeVnodeHost implements VnodeHost {
     return undefined;
   }
 
-  async makeVolume(cluster: string, vnode: KeptVnode, volume: string, bytes: number): Promise<void> {
-    this.folders.add(`${cluster}/${vnode.name}/${volume}`);
+  async makeVolume({ name }: KeptCluster, vnode: KeptVnode, volume: string, bytes: number): Promise<void> {
+    this.folders.add(`${name}/${vnode.name}/${volume}`);
     this.asked.set(volume, bytes);
   }
 
-  async removeVolume(cluster: string, vnode: KeptVnode, volume: string): Promise<void> {
-    this.folders.delete(`${cluster}/${vnode.name}/${volume}`);
+  async removeVolume({ name }: KeptCluster, vnode: KeptVnode, volume: string): Promise<void> {
+    this.folders.delete(`${name}/${vnode.name}/${volume}`);
     this.asked.delete(volume);
   }
 

@@ -39,6 +39,7 @@ export class StorageWorld {
       newStorageDefinition("local", "dir", { path: join(this.root, "local"), content: ALL_CONTENT }),
     ];
     this.storages = new NodeStorages({
+      guard: async () => undefined,
       node: "n1",
       definitions: () => this.definitions,
       pluginFor: (definition) => storagePlugin(definition, { exec, backupTime }),

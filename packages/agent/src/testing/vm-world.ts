@@ -250,6 +250,7 @@ export class VmNode extends VmWorld {
         engine: this.engine,
         sampled: () => undefined,
         imageStorages: () => this.definitions.map(({ storage }) => storage),
+        defaults: () => ({}),
         archivedConfig: () => Promise.reject(new Error("nothing was ever saved")),
       }),
     };

@@ -4,14 +4,16 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Component } from "@gpve/domain/component/component.ts";
-import { forged, refused } from "@gpve/domain/component/refusal.ts";
+import { forged, notHad } from "@gpve/domain/component/refusal.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
+import type { StepContext } from "@gpve/kit/operation/definition.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
 import { ComponentFolder } from "../../infrastructure/component/component-folder.ts";
 import {
   type ComponentOperationDeps,
+  ensureComponent,
   importComponentOperation,
   INSTALL_COMPONENT,
   installComponentOperation,
@@ -91,6 +93,20 @@ describe("installing a component", () => {
     expect(await run(deps, "install", {})).toContain("is installed already");
   });
 
+  test("for a cluster: what is there is taken as it was installed, and not when it was changed since", async () => {
+    const deps = depsOf();
+    await run(deps, "install", {});
+    const wanted = { component: "tools", version: "1.1.0" };
+    const ctx = { log: () => undefined } as unknown as StepContext;
+    await expect(ensureComponent(deps, wanted, ctx)).resolves.toBeUndefined();
+    writeFileSync(deps.store.program("tools", "1.1.0", "tool"), "forged");
+    await expect(ensureComponent(deps, wanted, ctx)).rejects.toThrow(
+      /tools 1\.1\.0 of this node cannot be used: .*SHA-256 is another.*component install tools 1\.1\.0/,
+    );
+    await run(deps, "install", {});
+    await expect(ensureComponent(deps, wanted, ctx)).resolves.toBeUndefined();
+  });
+
   test("says all reasons when no way leads there", async () => {
     const obtain = (): Promise<void> => Promise.reject(new AppError("internal.error", "no way"));
     const failed = await run(depsOf({ obtain }), "install", {});
@@ -151,7 +167,7 @@ function depsRefusing(refusedOnes: readonly string[], change: Partial<ComponentO
   return depsOf({
     catalogue: [many],
     obtain: async (source, target) => {
-      if (isRefusedOne(source)) throw refused("m: 403 Forbidden");
+      if (isRefusedOne(source)) throw notHad("m: 403 Forbidden");
       writeFileSync(join(target, "tool"), "program");
     },
     findRefusal: async (source) => (isRefusedOne(source) ? "m: 403 Forbidden" : undefined),

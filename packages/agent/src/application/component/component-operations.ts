@@ -11,7 +11,7 @@ import type { OperationDefinition, StepContext } from "@gpve/kit/operation/defin
 import { catalogued, releaseOf } from "./find-component.ts";
 import { nearestReleases, patchesFrom } from "./other-releases.ts";
 import type { Ask, ComponentStore, FindRefusal, Obtain } from "@gpve/domain/component/ports.ts";
-import { isForged, isRefused, refused } from "@gpve/domain/component/refusal.ts";
+import { isForged, isNotHad, notHad } from "@gpve/domain/component/refusal.ts";
 
 export const INSTALL_COMPONENT = "componentinstall";
 export const IMPORT_COMPONENT = "componentimport";
@@ -79,7 +79,14 @@ export async function ensureComponent(
   { component, version }: Pick<InstallArgs, "component" | "version">,
   ctx: StepContext,
 ): Promise<void> {
-  if (deps.store.get(component, version) !== undefined) return;
+  if (deps.store.get(component, version) !== undefined) {
+    const faults = await deps.store.faults(component, version);
+    if (faults.length === 0) return;
+    throw new AppError(
+      "object.conflict",
+      `${component} ${version} of this node cannot be used: ${faults.join("; ")}. Have it installed again: gpvectl component install ${component} ${version}`,
+    );
+  }
   const known = catalogued(deps.catalogue, component);
   ctx.log(`${component} ${version} is not on this node: it is brought first`);
   await installOne(deps, known, withArgs(ctx, { component, version }));
@@ -99,7 +106,7 @@ async function installNewest(
       if (version !== wanted) ctx.log(`took ${component.name} ${version} instead: ${reasons.join("; ")}`);
       return;
     } catch (err) {
-      if (ctx.signal.aborted || !isRefused(err)) throw err;
+      if (ctx.signal.aborted || !isNotHad(err)) throw err;
       reasons.push(messageOf(err));
       ctx.log(`${component.name} ${version} was refused; an older patch of its minor would do`);
     }
@@ -119,7 +126,7 @@ async function installOne(
   try {
     await alone(deps, component, ctx);
   } catch (err) {
-    if (ctx.signal.aborted || !isRefused(err)) throw err;
+    if (ctx.signal.aborted || !isNotHad(err)) throw err;
     throw new AppError("object.not_found", `${messageOf(err)}${await elsewhereText(deps, component, ctx)}`, {
       cause: err,
     });
@@ -192,8 +199,8 @@ async function install(
   const message = `cannot install ${name} ${version}: ${reasons}`;
   // Whoever forges one version must not have an older one installed by it.
   const isOnlyRefused =
-    failures.some(({ err }) => isRefused(err)) && !failures.some(({ err }) => isForged(err));
-  if (isOnlyRefused) throw refused(message);
+    failures.some(({ err }) => isNotHad(err)) && !failures.some(({ err }) => isForged(err));
+  if (isOnlyRefused) throw notHad(message);
   throw new AppError("internal.error", `${message}. ${importText(component, version)}`);
 }
 

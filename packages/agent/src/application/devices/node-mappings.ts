@@ -5,7 +5,7 @@ import {
   mappingCollection,
   mappingsOn,
   type Mapping,
-  type NodeMappings as MappingsOfNode,
+  type MappingsOfNode,
 } from "@gpve/domain/mapping/mapping.ts";
 import type { HostMappings } from "@gpve/domain/vm/host/host-mappings.ts";
 import type { Records } from "@gpve/store/records/port.ts";

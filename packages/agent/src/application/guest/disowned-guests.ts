@@ -6,6 +6,7 @@ import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 
 export interface DisownedGuestPorts {
@@ -40,15 +41,14 @@ export class DisownedGuests {
   /** Until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
-    while (!signal.aborted) {
+    await every(LOOK_EVERY_MS, { clock, signal }, async () => {
       try {
         await this.look();
       } catch (err) {
         if (!isAppError(err, "store.unavailable"))
           log.error({ err: messageOf(err) }, "looking whose the guests are that run here failed");
       }
-      await clock.sleep(LOOK_EVERY_MS, signal).catch((err: unknown) => ignore(err, "we are to stop"));
-    }
+    });
   }
 
   async look(): Promise<void> {

@@ -2,6 +2,7 @@
 import { moveCollection, moveId, type GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { ReplicaPeers } from "@gpve/domain/replication/replica.ts";
 import type { ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
+import type { VolumePeers } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { MovePeers } from "@gpve/domain/guest/move-channel.ts";
 import type { MoveName, MoveServers } from "@gpve/domain/guest/move-servers.ts";
@@ -15,7 +16,7 @@ export function findMove(records: Records, { vmid, moveId: id }: MoveName): Gues
 
 export interface MoveOthers {
   readonly servers: MoveServers;
-  readonly peers: MovePeers & ReplicaPeers & ClusterPeers & StandbyPeers;
+  readonly peers: MovePeers & ReplicaPeers & ClusterPeers & StandbyPeers & VolumePeers;
   /** Throws where there is nobody to move a guest to, before anything is begun. */
   readonly requireOthers?: (target: string) => void;
 }
@@ -31,6 +32,8 @@ export function noOtherNodes(node: string): MoveOthers {
       connect: ({ vmid }) => Promise.reject(alone(vmid)),
       replicaLine: ({ vmid }) => Promise.reject(alone(vmid)),
       clusterLine: () => Promise.reject(conflict("this node is in no cluster: nothing can be moved from it")),
+      clusterVolumes: () =>
+        Promise.reject(conflict("this node is in no cluster: nobody has volumes of its clusters")),
       standbyLine: () => Promise.reject(conflict("this node is in no cluster: nobody can follow its stores")),
     },
     requireOthers: (target) => {

@@ -4,6 +4,7 @@ import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 
 /** What a kind of guest tells of those that run. */
 export interface GuestSampler {
@@ -49,7 +50,7 @@ export interface GuestWatch {
 /** Until the signal fires. */
 export async function watchGuests(watch: GuestWatch, signal: AbortSignal): Promise<void> {
   const { clock, log } = watch;
-  while (!signal.aborted) {
+  await every(watch.everyMs, { clock, signal }, async () => {
     try {
       const begun = clock.monotonic();
       await watch.sampler.askGuests();
@@ -61,6 +62,5 @@ export async function watchGuests(watch: GuestWatch, signal: AbortSignal): Promi
     } catch (err) {
       log.error({ err: messageOf(err) }, "statistics of guests failed");
     }
-    await clock.sleep(watch.everyMs, signal).catch(() => undefined);
-  }
+  });
 }

@@ -31,6 +31,7 @@ const UNASKED_MS = 5_000;
 export class GuestOrders implements GuestActions {
   readonly #deps: GuestOrdersDeps;
   readonly #work = new Map<string, Work>();
+  readonly #reasons = new Map<string, string>();
 
   constructor(deps: GuestOrdersDeps) {
     this.#deps = deps;
@@ -59,8 +60,10 @@ export class GuestOrders implements GuestActions {
 
   canMove = (sid: string, target: string): boolean => {
     const why = this.#deps.notMovable(vmidOf(sid), target);
-    if (why !== undefined) this.#deps.log.warn({ sid, target }, `${sid} cannot go to ${target}: ${why}`);
-    return why === undefined;
+    if (why === undefined) return true;
+    this.#deps.log.warn({ sid, target }, `${sid} cannot go to ${target}: ${why}`);
+    this.#reasons.set(sid, why);
+    return false;
   };
 
   /** Live, by the note that the manager has left for its order. Stopped is ready to go: the manager hands it over. */
@@ -71,6 +74,8 @@ export class GuestOrders implements GuestActions {
     if (move === undefined) return this.stop(sid, undefined);
     return this.#follow(sid, "move", move, { moveId: order, target, online: true, withLocalDisks: false });
   };
+
+  whyNot = (sid: string): string | undefined => this.#reasons.get(sid);
 
   #current(sid: string): Work | undefined {
     const work = this.#work.get(sid);
@@ -100,6 +105,7 @@ export class GuestOrders implements GuestActions {
   async #run(sid: string, type: string, args: object): Promise<boolean> {
     const { engine, log } = this.#deps;
     const vmid = vmidOf(sid);
+    this.#reasons.delete(sid);
     try {
       const { operation } = await engine.submit({
         type,
@@ -111,8 +117,11 @@ export class GuestOrders implements GuestActions {
       });
       const ended = await engine.wait(operation.id);
       if (ended.state === "done") return true;
-      log.warn({ sid, operation: type }, `${type} of ${sid} failed: ${ended.error ?? ended.state}`);
+      const why = ended.error ?? ended.state;
+      this.#reasons.set(sid, why);
+      log.warn({ sid, operation: type }, `${type} of ${sid} failed: ${why}`);
     } catch (err) {
+      this.#reasons.set(sid, messageOf(err));
       log.warn({ sid, operation: type, err: messageOf(err) }, `${type} of ${sid} failed`);
     }
     return false;

@@ -3,6 +3,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { LocalManager } from "@gpve/domain/ha/local-manager.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { LocalEnvironment } from "./local-environment.ts";
 
 /** A guest's process as far as deadlines go. */
@@ -75,7 +76,7 @@ export class LocalRounds {
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#deps;
-    while (!signal.aborted) {
+    await every(ROUND_MS, { clock, signal }, async () => {
       try {
         await this.round();
       } catch (err) {
@@ -84,8 +85,7 @@ export class LocalRounds {
           "a round of HA on this node was given up; the next one tries again",
         );
       }
-      await clock.sleep(ROUND_MS, signal).catch(() => undefined);
-    }
+    });
   }
 
   async round(): Promise<void> {

@@ -16,6 +16,7 @@ import type { ManagerStatus } from "@gpve/domain/ha/model.ts";
 import { decodeLease, leaseKey, leaseTimes, nextLease, type NodeLease } from "@gpve/domain/ha/node-lease.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { KeyValue, Op, Store } from "@gpve/store/port.ts";
 
 export interface LeaseKeeperDeps {
@@ -61,7 +62,7 @@ export class LeaseKeeper {
   /** Until the signal fires. What it leaves behind, its deadline ends. */
   async run(signal: AbortSignal): Promise<void> {
     let asking: Promise<void> | undefined;
-    while (!signal.aborted) {
+    await every(LOOK_MS, { clock: this.#deps.clock, signal }, async () => {
       const due = this.#deps.bootMs() - this.#askedAt >= leaseTimes.renewMs || this.#wishChanged();
       const isAsked = this.#held || this.#deps.wished() || this.#deps.isIdle?.() !== true;
       if (due && isAsked && asking === undefined) {
@@ -69,8 +70,7 @@ export class LeaseKeeper {
         asking = this.#renew().finally(() => (asking = undefined));
       }
       await this.#look();
-      await this.#deps.clock.sleep(LOOK_MS, signal).catch(() => undefined);
-    }
+    });
     await asking;
   }
 

@@ -177,13 +177,14 @@ test("asks for the lease, and starts what it is told only when it has it", async
   expect(JSON.stringify(said)).toContain("service status vm:100 started");
 });
 
-test("a start that fails is tried again as often as is wanted, then told", async () => {
+test("a start that fails is tried again as often as is wanted, then told, with what stood against it", async () => {
   holds();
   startFails = true;
   await manager("started");
   await until(() => expect(exit()).toBe("error"));
   const said = JSON.stringify(records.collection(evidenceCollection).list());
   expect(said).toContain("retry number 1");
+  expect(said).toMatch(/unable to start service vm:100: [^"]*no disk/);
 });
 
 test("a guest that comes under HA while it runs gets a deadline, and loses it with HA", async () => {
@@ -237,6 +238,9 @@ test("stops, and makes ready to move, what it is told; refuses what cannot go", 
   expect(guests.size).toBe(0);
   await manager("relocate", {}, "n9");
   await until(() => expect(local()?.results["relocate-1"]?.exit).toBe("error"));
+  expect(JSON.stringify(records.collection(evidenceCollection).list())).toContain(
+    "service vm:100 not moved (migration error): no such disk there",
+  );
 });
 
 test("moves a running guest live, by the manager's order; one that cannot go runs on", async () => {

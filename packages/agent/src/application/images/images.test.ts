@@ -147,7 +147,7 @@ describe("images on a node", () => {
   test("are listed with what is here", async () => {
     await make("build", "tiny");
     const rows = (await call("GET /gpve/nodes/{node}/images", { storage: "local" })) as { name: string }[];
-    expect(rows.map(({ name }) => name)).toEqual(["good", "alpine", "tiny", "debian"]);
+    expect(rows.map(({ name }) => name)).toEqual(["good", "alpine", "tiny", "lb", "debian"]);
     expect(rows[2]).toMatchObject({ volume: "local:import/tiny.qcow2", build: true, pull: false });
     expect(rows[1]).toEqual({ name: "alpine", about: "only pulled", pull: true, build: false });
   });

@@ -18,6 +18,11 @@ function world(deps: Partial<ReporterDeps> = {}) {
     facts: () => ({ facts, generation: 1 }),
     guests: () => [...running].map((vmid) => ({ vmid }) as GuestRuntime),
     running: () => [...running].join(),
+    storages: async () => [],
+    ends: () => [],
+    vclusters: () => [],
+    standbys: () => [],
+    defaults: () => ({}),
     ...deps,
   });
   return { clock, stop, running, reporter, signal: stop.signal };

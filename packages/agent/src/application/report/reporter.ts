@@ -23,15 +23,15 @@ export interface ReporterDeps {
   readonly usage: () => Promise<NodeUsage>;
   /** Facts known so far, and a number that grows when they change. */
   readonly facts: () => { readonly facts: NodeFacts; readonly generation: number };
-  readonly guests?: () => readonly GuestRuntime[];
+  readonly guests: () => readonly GuestRuntime[];
   /** Which guests run, as a text that changes with them. Asked often: cheap. */
-  readonly running?: () => string;
-  readonly storages?: () => Promise<readonly StorageRuntime[]>;
-  readonly ends?: () => readonly GuestEnd[];
-  readonly vclusters?: () => readonly VirtualClusterRuntime[];
-  readonly standbys?: () => readonly StandbyRow[];
+  readonly running: () => string;
+  readonly storages: () => Promise<readonly StorageRuntime[]>;
+  readonly ends: () => readonly GuestEnd[];
+  readonly vclusters: () => readonly VirtualClusterRuntime[];
+  readonly standbys: () => readonly StandbyRow[];
   readonly reserve?: NodeReserve;
-  readonly defaults?: () => NodeDefaults;
+  readonly defaults: () => NodeDefaults;
   readonly declaredStorages?: readonly StorageDefinition[];
 }
 
@@ -61,7 +61,7 @@ const PATIENCE_MS = 2_000;
 
 export function createReporter(deps: ReporterDeps): Reporter {
   const lines = new Set<ReportLine>();
-  const running = (): string => deps.running?.() ?? "";
+  const { running } = deps;
   return {
     hurry() {
       for (const line of lines) line.hurry();
@@ -82,7 +82,7 @@ export function createReporter(deps: ReporterDeps): Reporter {
         while (!signal.aborted) {
           try {
             const usage = await deps.usage();
-            const storages = (await deps.storages?.()) ?? [];
+            const storages = await deps.storages();
             const { facts, generation } = deps.facts();
             const isNew = generation !== sent || wantsFacts?.() === true;
             line.taken(running());
@@ -92,12 +92,14 @@ export function createReporter(deps: ReporterDeps): Reporter {
               agentVersion: deps.agentVersion,
               ...(isNew ? { facts } : {}),
               usage,
-              guests: deps.guests?.() ?? [],
+              guests: deps.guests(),
               storages,
-              ends: deps.ends?.() ?? [],
-              ...given({ reserve: deps.reserve, defaults: deps.defaults?.() }),
+              ends: deps.ends(),
+              defaults: deps.defaults(),
+              ...given({ reserve: deps.reserve }),
               ...given({ declaredStorages: deps.declaredStorages }),
-              ...given({ vclusters: deps.vclusters?.(), standbys: deps.standbys?.() }),
+              vclusters: deps.vclusters(),
+              standbys: deps.standbys(),
             };
             await send(report);
             line.delivered();

@@ -1,5 +1,5 @@
 // Civil time of this node: backups are named in it, and days and weeks of keep-* rules are counted in it.
-import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
+import { parseBackupName, type BackupName } from "@gpve/domain/storage/backup-name.ts";
 import type { CivilTime } from "@gpve/domain/storage/prune.ts";
 
 export function civilTime(seconds: number): CivilTime {
@@ -7,10 +7,16 @@ export function civilTime(seconds: number): CivilTime {
   return { year: at.getFullYear(), month: at.getMonth() + 1, day: at.getDate(), hour: at.getHours() };
 }
 
+type NamedTime = NonNullable<BackupName["time"]>;
+
 /** When a backup was made, by its name. */
 export function backupTime(fileName: string): number | undefined {
   const time = parseBackupName(fileName)?.time;
   if (time === undefined) return undefined;
-  const { year, month, day, hour, minute, second } = time;
+  return secondsOf(time);
+}
+
+/** Of a name's time, which is this node's. */
+export function secondsOf({ year, month, day, hour, minute, second }: NamedTime): number {
   return Math.floor(new Date(year, month - 1, day, hour, minute, second).getTime() / 1000);
 }

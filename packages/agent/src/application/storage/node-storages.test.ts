@@ -24,6 +24,7 @@ function world(
       status: () => Promise.resolve(FULL),
     }) as unknown as StoragePlugin;
   const storages = new NodeStorages({
+    guard: async () => undefined,
     node: "n1",
     definitions: () => definitions,
     pluginFor,

@@ -26,7 +26,7 @@ export interface NodeStoragesDeps {
   ) => StoragePlugin;
   readonly clock: Clock;
   /** Throws when a storage that is about to be defined would be in a place that is not its to have. */
-  readonly guard?: (definition: StorageDefinition) => Promise<void>;
+  readonly guard: (definition: StorageDefinition) => Promise<void>;
   readonly onProblem: (storage: string, problem: string) => void;
 }
 
@@ -114,7 +114,7 @@ export class NodeStorages {
     definition: StorageDefinition,
     { onlyPlace = false, secrets = {} }: AttemptOptions = {},
   ): Promise<void> {
-    if (servesNode(definition, this.#deps.node)) await this.#deps.guard?.(definition);
+    if (servesNode(definition, this.#deps.node)) await this.#deps.guard(definition);
     if (!onlyPlace && this.isEnabled(definition)) await this.#deps.pluginFor(definition, secrets).activate();
   }
 

@@ -2,11 +2,14 @@
 // one file per disk, and who asks for a part that has not come yet waits for it.
 import { open, type FileHandle } from "node:fs/promises";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { ArchiveReader, ArchiveServer, ServeArchiveRequest } from "@gpve/domain/backup/backup-ports.ts";
+import {
+  CLUSTER_BYTES,
+  type ArchiveReader,
+  type ArchiveServer,
+  type ServeArchiveRequest,
+} from "@gpve/domain/backup/backup-ports.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { NbdServer } from "./nbd/nbd-server.ts";
-
-const CLUSTER_BYTES = 65_536;
 
 class SpooledDisk {
   readonly size: number;

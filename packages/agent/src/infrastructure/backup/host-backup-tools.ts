@@ -71,7 +71,7 @@ export function hostBackupTools(deps: {
         onLine: (line) => log(line),
       });
     },
-    civilTime: (ms) => {
+    localMoment: (ms) => {
       const date = new Date(ms);
       return {
         year: date.getFullYear(),

@@ -61,9 +61,22 @@ describe("a folder of components", () => {
     expect(await store.faults("tools", "1.0")).toEqual([
       expect.stringContaining("is not what was installed"),
     ]);
+    // Installed again it is right again, though its object was the changed file.
+    await put("1.0", "right");
+    expect(await store.faults("tools", "1.0")).toEqual([]);
     rmSync(path);
     expect(await store.faults("tools", "1.0")).toEqual([expect.stringContaining("is missing")]);
     expect(await store.faults("tools", "9")).toEqual(["tools 9 is not installed"]);
+  });
+
+  test("is mended by what it had, brought again", async () => {
+    await put("1.0", "right");
+    writeFileSync(store.program("tools", "1.0", "tool"), "wrong");
+    await put("1.0", "right");
+    expect(await store.faults("tools", "1.0")).toEqual([]);
+    // Others with the same program have it whole too.
+    await put("1.1", "right");
+    expect(await store.faults("tools", "1.1")).toEqual([]);
   });
 
   test("takes nothing when a program is missing, or is a folder", async () => {
@@ -107,6 +120,6 @@ test("programs are imported from a folder, and one that is not in it is named", 
   await copyPrograms(from, to, ["tool"]);
   expect(readdirSync(to)).toEqual(["tool"]);
   await expect(copyPrograms(from, to, ["tool", "other"])).rejects.toThrow(
-    `cannot import ${join(from, "other")}: ENOENT`,
+    `cannot import ${join(from, "other")}: there is no such file on this node`,
   );
 });

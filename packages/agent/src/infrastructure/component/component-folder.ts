@@ -40,7 +40,9 @@ export async function copyPrograms(from: string, to: string, programs: readonly 
   for (const program of programs) {
     const path = join(from, program);
     await copyFile(path, join(to, program)).catch((cause: unknown) => {
-      throw new AppError("object.not_found", `cannot import ${path}: ${messageOf(cause)}`, { cause });
+      const isMissing = (cause as NodeJS.ErrnoException).code === "ENOENT";
+      const why = isMissing ? "there is no such file on this node" : messageOf(cause);
+      throw new AppError("object.not_found", `cannot import ${path}: ${why}`, { cause });
     });
   }
 }
@@ -52,6 +54,7 @@ export function makeExecutable(path: string): Promise<void> {
 export class ComponentFolder implements ComponentStore {
   readonly #folder: string;
   readonly #clock: Clock;
+  readonly #sums = new Map<string, string>();
 
   constructor(folder: string, clock: Clock) {
     this.#folder = folder;
@@ -106,8 +109,9 @@ export class ComponentFolder implements ComponentStore {
         await makeExecutable(path);
         const sha256 = await sha256Of(path);
         const object = join(objects, sha256);
-        // Moved, so that nobody who can write where it came from can change it any more.
-        if (!existsSync(object)) await rename(path, object);
+        // Moved, so that nobody who can write where it came from can change it any more. One that is there and was changed
+        // since is no reason to keep it.
+        if (!existsSync(object) || (await this.#sum(object)) !== sha256) await rename(path, object);
         linkSync(object, join(fresh, program));
         found[program] = { sha256, sizeBytes: size };
       }
@@ -127,10 +131,19 @@ export class ComponentFolder implements ComponentStore {
     for (const [program, { sha256 }] of Object.entries(installed.programs)) {
       const path = this.program(name, version, program);
       if (!factsOf(path).isFile) faults.push(`${path} is missing`);
-      else if ((await sha256Of(path)) !== sha256)
+      else if ((await this.#sum(path)) !== sha256)
         faults.push(`${path} is not what was installed: its SHA-256 is another`);
     }
     return faults;
+  }
+
+  /** Read once while it stays the same file: every new cluster asks. */
+  async #sum(path: string): Promise<string> {
+    const { ino, size, mtimeMs, ctimeMs } = lstatSync(path);
+    const file = [path, ino, size, mtimeMs, ctimeMs].join(" ");
+    const sum = this.#sums.get(file) ?? (await sha256Of(path));
+    this.#sums.set(file, sum);
+    return sum;
   }
 
   async alone<T>(name: string, version: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {

@@ -2,7 +2,7 @@
 // descriptions are fetched: it takes seconds, where a build would find out after minutes.
 import { readFileSync } from "node:fs";
 import type { GoSource } from "@gpve/domain/component/component.ts";
-import { forged, refused } from "@gpve/domain/component/refusal.ts";
+import { forged, notHad } from "@gpve/domain/component/refusal.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 /** Runs Go's command; what it prints, also when it ends with 1. */
@@ -44,7 +44,7 @@ function requiredModules(goMod: string, names: readonly string[]): string[] {
 /** As an error that says whether an older version may do. */
 export function goFailure(message: string): AppError {
   if (/SECURITY ERROR|checksum mismatch/.test(message)) return forged(message);
-  if (/\b(?:403 Forbidden|404 Not Found|410 Gone)\b|unknown revision/.test(message)) return refused(message);
+  if (/\b(?:403 Forbidden|404 Not Found|410 Gone)\b|unknown revision/.test(message)) return notHad(message);
   return new AppError("internal.error", message);
 }
 

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ComponentSource, GoSource } from "@gpve/domain/component/component.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { isForged, isRefused } from "@gpve/domain/component/refusal.ts";
+import { isForged, isNotHad } from "@gpve/domain/component/refusal.ts";
 import { type Exec, exec } from "@gpve/kit/exec.ts";
 import type { SourceWork } from "@gpve/domain/component/ports.ts";
 import { buildWithGo, goEnvironment, wrapperModule } from "./go-build.ts";
@@ -234,7 +234,7 @@ describe("programs built from Go modules", () => {
     const built: string[] = [];
     const why = "k8s.io/kube-proxy@v0.36.4: reading https://p: 403 Forbidden\n\tserver response: no";
     const err = await caught(proxy({ "k8s.io/kube-proxy": why }, built));
-    expect([isRefused(err), built]).toEqual([true, []]);
+    expect([isNotHad(err), built]).toEqual([true, []]);
     expect(String(err)).toContain("kube-proxy@v0.36.4: reading https://p: 403 Forbidden server response: no");
     // Replaced, but required by nobody.
     expect(await caught(proxy({ "k8s.io/sample-cli-plugin": why }, built))).toBeUndefined();
@@ -243,16 +243,16 @@ describe("programs built from Go modules", () => {
 
   test("are refused too where nobody vouches for a module, and not taken where it is another", async () => {
     const unknown = await caught(proxy({ "k8s.io/api": "", "k8s.io/kube-proxy": "" }));
-    expect([isRefused(unknown), String(unknown)]).toEqual([
+    expect([isNotHad(unknown), String(unknown)]).toEqual([
       true,
       expect.stringMatching(
         /k8s.io\/api@v0.36.4: verifying go.mod: 404 Not Found; neither can k8s.io\/kube-p/,
       ),
     ]);
     const other = await caught(proxy({ "k8s.io/kubernetes": "verifying: checksum mismatch SECURITY ERROR" }));
-    expect([isRefused(other), isForged(other)]).toEqual([false, true]);
+    expect([isNotHad(other), isForged(other)]).toEqual([false, true]);
     const away = await caught(proxy({ "k8s.io/kubernetes": "dial tcp: no such host" }));
-    expect([isRefused(away), isForged(away)]).toEqual([false, false]);
+    expect([isNotHad(away), isForged(away)]).toEqual([false, false]);
   });
 
   test("can be asked for without building them, and what is fetched too", async () => {
@@ -283,7 +283,7 @@ describe("programs built from Go modules", () => {
         fetcher: { download: () => Promise.reject(new Error("not asked")) },
         hash: () => Promise.reject(new Error("not asked")),
       })(plain, folder, work),
-    ).rejects.toSatisfy(isRefused);
+    ).rejects.toSatisfy(isNotHad);
   });
 
   test("that fail say what is needed", async () => {

@@ -12,7 +12,7 @@ import type {
 import { findChecksum } from "@gpve/domain/image/checksum-list.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { FindRefusal, Obtain, SourceWork } from "@gpve/domain/component/ports.ts";
-import { forged, refused } from "@gpve/domain/component/refusal.ts";
+import { forged, notHad } from "@gpve/domain/component/refusal.ts";
 import type { HttpFetcher } from "../storage/fetch/http-fetcher.ts";
 import { DebianPackages } from "../images/debian-packages.ts";
 import { buildWithGo, checkWithGo } from "./go-build.ts";
@@ -61,7 +61,7 @@ async function checksumsAt(url: string, signal: AbortSignal, deps: ObtainDeps): 
     return await deps.fetchText(url, signal);
   } catch (err) {
     const status = isAppError(err) ? err.data["status"] : undefined;
-    if (status === 403 || status === 404 || status === 410) throw refused(`${url}: ${messageOf(err)}`);
+    if (status === 403 || status === 404 || status === 410) throw notHad(`${url}: ${messageOf(err)}`);
     throw err;
   }
 }

@@ -69,6 +69,12 @@ export class FenceFiles {
   }
 }
 
+/** For how long no server has confirmed that this node lives; undefined = no fence process has asked one. */
+export function silentMs(runFolder: string): number | undefined {
+  const { renewed = 0 } = new FenceFiles(runFolder).readReport() ?? {};
+  return renewed === 0 ? undefined : bootMs() - renewed;
+}
+
 /** The clock of deadlines: milliseconds since boot, sleep included (CLOCK_BOOTTIME), to a hundredth of a second. */
 export function bootMs(): number {
   return Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1000;

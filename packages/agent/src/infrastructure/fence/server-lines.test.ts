@@ -1,5 +1,6 @@
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { Channel } from "@gpve/kit/grpc/channel.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
 import { expect, test } from "vitest";
 import type { AgentIdentity } from "../server-link/identity.ts";
 import { ServerLines } from "./server-lines.ts";
@@ -9,6 +10,7 @@ const identity = (certPem: string): AgentIdentity => ({ caPem: "ca", certPem, ke
 function lines(renewed: () => AgentIdentity | undefined) {
   const clock = new FakeClock();
   const open: string[] = [];
+  const connected: string[] = [];
   const made = new ServerLines(
     {
       endpoints: ["https://a", "https://b"],
@@ -19,14 +21,17 @@ function lines(renewed: () => AgentIdentity | undefined) {
         open.push(name);
         return {
           transport: name as unknown as Channel["transport"],
-          connect: async () => undefined,
+          connect: async () => {
+            if (url === "https://a") throw new Error("refused");
+            connected.push(name);
+          },
           close: () => void open.splice(open.indexOf(name), 1),
         };
       },
     },
     identity("first"),
   );
-  return { made, open, clock };
+  return { made, open, connected, clock };
 }
 
 test("each server has a line, with the newest certificate; old ones stay for what is on its way", async () => {
@@ -41,9 +46,33 @@ test("each server has a line, with the newest certificate; old ones stay for wha
   expect(open).toEqual([]);
 });
 
+test("all lines are brought up before they are needed; one that cannot be keeps no other down", async () => {
+  const { made, connected } = lines(() => undefined);
+  await made.keepUp();
+  expect(connected).toEqual(["https://b first"]);
+});
+
 test("while there is no good certificate the lines stay as they are", async () => {
   const { made, open } = lines(() => undefined);
   await made.reopen();
   expect(open).toEqual(["https://a first", "https://b first"]);
   expect(() => made.transport("https://c")).toThrow("no line to https://c");
+});
+
+test("lines are kept up while there are guests to lose, and opened anew with what certificate there is", async () => {
+  const { made, connected, clock } = lines(() => identity("second"));
+  let isNeeded = false;
+  const stop = made.keep(() => isNeeded, silentLogger);
+  await clock.advance(60_000);
+  expect(connected).toEqual([]);
+  isNeeded = true;
+  await clock.advance(10_000);
+  expect(connected).toEqual(["https://b first", "https://b first"]);
+  isNeeded = false;
+  await clock.advance(600_000);
+  expect(made.transport("https://b")).toBe("https://b second");
+  stop();
+  isNeeded = true;
+  await clock.advance(60_000);
+  expect(connected).toHaveLength(2);
 });

@@ -1,7 +1,9 @@
 // A line to each server, for the fence process. The agent renews the certificate: lines are opened anew with what is there.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Channel } from "@gpve/kit/grpc/channel.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
 import type { AgentIdentity } from "../server-link/identity.ts";
 
 export interface ServerLinesDeps {
@@ -14,6 +16,10 @@ export interface ServerLinesDeps {
 
 /** What is asked over an old line may still be answered. */
 const LINGER_MS = 5_000;
+/** The agent renews the certificate in between. */
+const REOPEN_MS = 10 * 60_000;
+/** While there are guests to lose. */
+const KEEP_UP_MS = 5_000;
 
 export class ServerLines {
   readonly #deps: ServerLinesDeps;
@@ -38,8 +44,36 @@ export class ServerLines {
     this.#deps.clock.after(LINGER_MS, () => close(old));
   }
 
+  /**
+   * Connects those that are not: whoever turns to another server because the one before is away finds its line up, and
+   * need not agree on keys with a busy server first.
+   */
+  async keepUp(): Promise<void> {
+    await Promise.allSettled([...this.#channels.values()].map(async (channel) => channel.connect()));
+  }
+
+  /** Keeps lines up while they are needed, with the newest certificate, until the returned function is called. */
+  keep(isNeeded: () => boolean, log: Logger): () => void {
+    const stops = [
+      this.#every(KEEP_UP_MS, () => {
+        if (isNeeded()) background(log, "lines to servers", this.keepUp());
+      }),
+      this.#every(REOPEN_MS, () => background(log, "new lines to servers", this.reopen())),
+    ];
+    return () => stops.forEach((stop) => stop());
+  }
+
   close(): void {
     close(this.#channels);
+  }
+
+  #every(ms: number, work: () => void): () => void {
+    const again = (): void => {
+      work();
+      stop = this.#deps.clock.after(ms, again);
+    };
+    let stop = this.#deps.clock.after(ms, again);
+    return () => stop();
   }
 
   #open(identity: AgentIdentity): ReadonlyMap<string, Channel> {

@@ -234,7 +234,7 @@ export function exitOf(
     cause: causeOf({ ...ended, sameBoot, lastWords, ...given({ note }) }),
     ...(record === undefined || record.exitCode < 0 ? {} : { exitCode: record.exitCode }),
     ...(record === undefined || record.signal === 0 ? {} : { signal: record.signal }),
-    ...(note?.reason === undefined ? {} : { reason: note.reason }),
+    ...given({ reason: note?.reason }),
     at: record?.at ?? clock.now(),
     outOfMemory,
     lastWords,

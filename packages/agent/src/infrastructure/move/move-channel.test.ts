@@ -73,6 +73,15 @@ const receiver: MoveReceiver = {
       abandon: async () => void files.push("abandoned"),
     }),
   },
+  volumes: {
+    pack: async (name) => {
+      if (name !== "demo") throw new AppError("object.not_found", `nothing of ${name} is here`);
+      const body = (async function* () {
+        for (const part of ["par", "cel"]) yield Buffer.from(part);
+      })();
+      return { size: 6, body, close: async () => void files.push("closed") };
+    },
+  },
   standbys: {
     followEnd: (name) => {
       if (name !== "demo") throw new AppError("object.not_found", `nobody follows ${name}`);
@@ -293,6 +302,21 @@ describe("the line between two agents", () => {
     const again = dialer(identities.source).standbyLine(move, end, quiet);
     await expect(again).rejects.toThrow("node 'n2': nobody follows none");
     store.close();
+  });
+
+  test("brings volumes of a virtual cluster to the node that asks for them, by a note of its own", async () => {
+    const ask = () => dialer(identities.source).clusterVolumes(move, quiet);
+    move = { ...move, purpose: "vcluster", vcluster: "demo" };
+    await expect(ask()).rejects.toThrow("no server has allowed");
+    move = { ...move, purpose: "volumes" };
+    const parcel = await ask();
+    let text = "";
+    for await (const chunk of parcel.body) text += Buffer.from(chunk).toString();
+    expect([parcel.size, text]).toEqual([6, "parcel"]);
+    await parcel.close();
+    await expect.poll(() => files).toContain("closed");
+    move = { ...move, vcluster: "none" };
+    await expect(ask()).rejects.toThrow("node 'n2': nothing of none is here");
   });
 
   test("is for the two that a server has named, and for nothing else", async () => {

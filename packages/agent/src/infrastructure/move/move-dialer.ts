@@ -25,11 +25,16 @@ import { systemClock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import type { ReplicaLine, ReplicaPeers, ReplicaWork } from "@gpve/domain/replication/replica.ts";
 import type { ClusterLine, ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
+import type { VolumeParcel, VolumePeers } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
+import { drained } from "./drained.ts";
 import { CLUSTER_CHANNEL, DialedClusterLine } from "./cluster-wire.ts";
 import { forwardSocket } from "./forward-socket.ts";
+import { LineWindow } from "./line-window.ts";
 import { DialedReplicaLine, REPLICA_CHANNEL } from "./replica-wire.ts";
+import { askedVolumes, VOLUMES_CHANNEL } from "./volume-wire.ts";
 import type { LineEnd, StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import {
+  isTaken,
   join,
   KEEP_ALIVE_MS,
   MOVE_PROTOCOL,
@@ -47,7 +52,7 @@ export interface MoveDialerDeps {
 
 const CONNECT_MS = 10_000;
 
-export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers, StandbyPeers {
+export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers, StandbyPeers, VolumePeers {
   readonly #deps: MoveDialerDeps;
 
   constructor(deps: MoveDialerDeps) {
@@ -75,6 +80,17 @@ export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers, Standb
     const socket = await this.#open(move, { channel: CLUSTER_CHANNEL }, signal);
     signal.addEventListener("abort", () => socket.destroy(), { once: true });
     return new DialedClusterLine(socket, (line) => answerOf(move, line));
+  }
+
+  async clusterVolumes(move: GuestMove, signal: AbortSignal): Promise<VolumeParcel> {
+    const socket = await this.#open(move, { channel: VOLUMES_CHANNEL }, signal);
+    signal.addEventListener("abort", () => socket.destroy(), { once: true });
+    try {
+      return await askedVolumes(socket, (line) => answerOf(move, line));
+    } catch (err) {
+      socket.destroy();
+      throw err;
+    }
   }
 
   async standbyLine(move: GuestMove, end: LineEnd, signal: AbortSignal): Promise<void> {
@@ -160,6 +176,10 @@ class DialedPeer implements MovePeer {
   readonly #open: (header: Omit<MoveHeader, "vmid" | "moveId">) => Promise<TLSSocket>;
   readonly #folder: string;
   readonly #lost = new AbortController();
+  /** What RAM connections have under way, by their names. */
+  readonly #windows = new Map<string, LineWindow>();
+  /** Who waits for an answer, in the order of the questions. */
+  readonly #asked: ((answer: unknown) => void)[] = [];
   #isClosed = false;
   #announces = false;
 
@@ -178,6 +198,7 @@ class DialedPeer implements MovePeer {
       if (!this.#isClosed)
         this.#lost.abort(new AppError("node.unavailable", `node '${move.to.node}' hung up`));
     });
+    this.#listen().catch((err: unknown) => lead.destroy(err instanceof Error ? err : undefined));
   }
 
   get lost(): AbortSignal {
@@ -192,19 +213,30 @@ class DialedPeer implements MovePeer {
 
   async start(signal: AbortSignal, wanted?: WantedTransfer): Promise<RamTransfer | undefined> {
     const answer = await this.#ask({ start: true, ...given({ transfer: wanted }) }, signal);
-    // Somebody must read, or nobody is told when the line is cut.
-    this.#lead.resume();
     const taken = decodeTransfer(answer);
     if (taken !== "unknown") return taken;
     const why = `node '${this.#move.to.node}' takes the guest's RAM in a way that this node does not know: look whether both run the same version`;
     throw new AppError("feature.unsupported", why);
   }
 
+  /** Somebody must read, or nobody is told when the line is cut. */
+  async #listen(): Promise<void> {
+    for (;;) {
+      const line = await readLine(this.#lead);
+      if (isTaken(line)) this.#windows.get(line.taken)?.took(line.bytes);
+      else this.#asked.shift()?.(line);
+      if (line === undefined) break;
+    }
+    for (const answer of this.#asked.splice(0)) answer(undefined);
+  }
+
   async #ask(message: object, signal: AbortSignal): Promise<unknown> {
     const hangUp = (): void => void this.#lead.destroy();
     signal.addEventListener("abort", hangUp, { once: true });
-    writeLine(this.#lead, message);
-    const answer = await readLine(this.#lead);
+    const answered = new Promise<unknown>((resolve) => this.#asked.push(resolve));
+    if (this.#lead.destroyed) for (const answer of this.#asked.splice(0)) answer(undefined);
+    else writeLine(this.#lead, message);
+    const answer = await answered;
     signal.removeEventListener("abort", hangUp);
     return answerOf(this.#move, answer);
   }
@@ -240,7 +272,12 @@ class DialedPeer implements MovePeer {
   }
 
   forward(process: GuestProcess, channel: string): Promise<ForwardedSocket> {
-    return forwardSocket(this.#folder, process, channel, () => this.#open({ channel }));
+    return forwardSocket(this.#folder, process, channel, async () => {
+      const name = String(this.#windows.size);
+      const window = new LineWindow();
+      this.#windows.set(name, window);
+      return { line: await this.#open({ channel, line: name }), window };
+    });
   }
 
   close(): void {
@@ -263,18 +300,6 @@ class Pace {
     const early = (sent / this.#bytesPerSecond) * 1000 - (systemClock.monotonic() - this.#begun);
     if (early > 10) await systemClock.sleep(early, signal);
   }
-}
-
-function drained(socket: TLSSocket): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      socket.removeListener("drain", done);
-      socket.removeListener("close", done);
-      resolve();
-    };
-    socket.on("drain", done);
-    socket.on("close", done);
-  });
 }
 
 /** What the other end has said, or why it has not. */

@@ -1,5 +1,6 @@
 // Where the agent of another node comes in, for a move that a server has allowed: by the certificate that the server's
 // note names, for that guest alone.
+import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
@@ -13,16 +14,21 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import { CLUSTER_CHANNEL, serveCluster } from "./cluster-wire.ts";
+import { tellTaken } from "./line-window.ts";
 import { REPLICA_CHANNEL, serveReplica } from "./replica-wire.ts";
+import { serveVolumes, VOLUMES_CHANNEL } from "./volume-wire.ts";
 import {
   decodeHeader,
   join,
+  joinUrgently,
   KEEP_ALIVE_MS,
+  RAM_CHANNEL,
   readBytes,
   readLine,
   STANDBY_CHANNEL,
   writeLine,
   type MoveHeader,
+  type TakenLine,
 } from "./move-wire.ts";
 
 export interface MoveDoorDeps {
@@ -38,6 +44,7 @@ const PURPOSES: Readonly<Record<string, GuestMove["purpose"]>> = {
   [REPLICA_CHANNEL]: "replica",
   [CLUSTER_CHANNEL]: "vcluster",
   [STANDBY_CHANNEL]: "standby",
+  [VOLUMES_CHANNEL]: "volumes",
 };
 
 interface LeadLine {
@@ -50,6 +57,8 @@ interface LeadLine {
 
 export class MoveDoor {
   readonly #deps: MoveDoorDeps;
+  /** Moves under way, by their names. */
+  readonly #leads = new Map<string, TLSSocket>();
 
   constructor(deps: MoveDoorDeps) {
     this.#deps = deps;
@@ -87,7 +96,7 @@ export class MoveDoor {
     });
     stopTimer();
     if (move === undefined) {
-      const isCluster = [CLUSTER_CHANNEL, STANDBY_CHANNEL].includes(header.channel);
+      const isCluster = [CLUSTER_CHANNEL, STANDBY_CHANNEL, VOLUMES_CHANNEL].includes(header.channel);
       const what = isCluster ? "that virtual cluster" : `VM ${header.vmid}`;
       const why = `no server has allowed this node to send ${what} to node ${this.#deps.node}`;
       writeLine(socket, { error: { code: "access.denied", message: why } });
@@ -95,16 +104,18 @@ export class MoveDoor {
       return;
     }
     proven();
-    const { replicas, clusters, standbys } = this.#deps.receiver;
+    const { replicas, clusters, standbys, volumes } = this.#deps.receiver;
     if (move.purpose === "replica" && replicas !== undefined)
       await serveReplica(socket, move, replicas, failure);
     else if (move.purpose === "vcluster" && clusters !== undefined)
       await serveCluster(socket, move, clusters, failure);
     else if (move.purpose === "standby" && standbys !== undefined)
       await this.#follow(socket, () => standbys.followEnd(move.vcluster ?? ""));
+    else if (move.purpose === "volumes" && volumes !== undefined)
+      await serveVolumes(socket, move, volumes, failure);
     else if (header.channel === "lead") await this.#lead(socket, move);
     else if (header.channel === "volume") await this.#volume(socket, move, header);
-    else await this.#guest(socket, move, header.channel);
+    else await this.#guest(socket, move, header);
   }
 
   async #allowed(socket: TLSSocket, { vmid, moveId, channel }: MoveHeader): Promise<GuestMove | undefined> {
@@ -123,6 +134,8 @@ export class MoveDoor {
     socket.on("close", () =>
       gone.abort(new AppError("operation.cancelled", `node ${move.from.node} hung up`)),
     );
+    this.#leads.set(move.id, socket);
+    socket.on("close", () => this.#leads.delete(move.id));
     writeLine(socket, { ok: true });
     for (;;) {
       const line = (await readLine(socket)) as LeadLine | undefined;
@@ -166,12 +179,21 @@ export class MoveDoor {
     socket.end();
   }
 
-  async #guest(socket: TLSSocket, move: GuestMove, channel: string): Promise<void> {
+  #take(move: GuestMove, line: string | undefined, from: Duplex, to: Duplex): void {
+    const lead = this.#leads.get(move.id);
+    if (line === undefined || lead === undefined) return void from.pipe(to);
+    tellTaken(from, to, (bytes) => {
+      if (!lead.destroyed) writeLine(lead, { taken: line, bytes } satisfies TakenLine);
+    });
+  }
+
+  async #guest(socket: TLSSocket, move: GuestMove, { channel, line }: MoveHeader): Promise<void> {
     const { path, ownerUid } = this.#deps.receiver.socketOf(move, channel);
     const guest = await connectUnixSocket(path, { ...given({ ownerUid }) });
     guest.on("error", (err) => ignore(err, "whoever speaks to the guest is told by the guest"));
     writeLine(socket, { ok: true });
-    join(socket, guest);
+    if (channel === RAM_CHANNEL) joinUrgently(socket, guest, (from, to) => this.#take(move, line, from, to));
+    else join(socket, guest);
   }
 
   /** It is tried again all the time, and whoever tries tells why it fails. */

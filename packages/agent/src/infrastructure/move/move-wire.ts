@@ -3,6 +3,7 @@
 import type { Duplex } from "node:stream";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
+import { beginUrgentWork } from "@gpve/kit/urgent-work.ts";
 
 /** ALPN: what agents say to each other, on the port where servers speak h2. */
 export const MOVE_PROTOCOL = "gpve-move/1";
@@ -10,9 +11,12 @@ export const MOVE_PROTOCOL = "gpve-move/1";
 /** What the store of a virtual cluster commits, for whoever follows it. */
 export const STANDBY_CHANNEL = "standby";
 
-/** A configuration with all its snapshots. */
+/** What carries the RAM of a guest. */
+export const RAM_CHANNEL = "ram";
+
 /** How long nothing comes before the other end is asked whether it is there. */
 export const KEEP_ALIVE_MS = 10_000;
+/** A configuration with all its snapshots. */
 const MAX_LINE_BYTES = 2 * 1024 * 1024;
 const NEWLINE = 0x0a;
 
@@ -24,6 +28,19 @@ export interface MoveHeader {
   readonly volid?: string;
   readonly format?: string;
   readonly size?: number;
+  /** Whoever takes what comes here is to say how much of it, by this name, on the line that leads. */
+  readonly line?: string;
+}
+
+/** On the line that leads, from the node that takes the guest: what came by a connection, and was taken. */
+export interface TakenLine {
+  readonly taken: string;
+  readonly bytes: number;
+}
+
+export function isTaken(line: unknown): line is TakenLine {
+  const { taken, bytes } = (line ?? {}) as Partial<TakenLine>;
+  return typeof taken === "string" && typeof bytes === "number";
 }
 
 export function writeLine(socket: Duplex, message: unknown): void {
@@ -80,7 +97,7 @@ function readable(socket: Duplex): Promise<void> {
 }
 
 export function decodeHeader(line: unknown): MoveHeader | undefined {
-  const { vmid, moveId, channel, volid, format, size } = (line ?? {}) as Partial<MoveHeader>;
+  const { vmid, moveId, channel, volid, format, size, line: name } = (line ?? {}) as Partial<MoveHeader>;
   if (typeof vmid !== "number" || typeof moveId !== "string" || typeof channel !== "string") return undefined;
   return {
     vmid,
@@ -89,17 +106,32 @@ export function decodeHeader(line: unknown): MoveHeader | undefined {
     ...(typeof volid === "string" ? { volid } : {}),
     ...(typeof format === "string" ? { format } : {}),
     ...(typeof size === "number" ? { size } : {}),
+    ...(typeof name === "string" ? { line: name } : {}),
   };
 }
 
+/** How bytes get from one to the other. */
+type Carry = (from: Duplex, to: Duplex) => void;
+
+const plainly: Carry = (from, to) => void from.pipe(to);
+
 /** Both ways, until both have ended; a failure of one ends the other. */
-export function join(a: Duplex, b: Duplex): void {
-  const link = (from: Duplex, to: Duplex): void => {
-    from.pipe(to);
+export function join(a: Duplex, b: Duplex, carry: Carry = plainly): void {
+  const link = (from: Duplex, to: Duplex, carried: Carry): void => {
+    carried(from, to);
     from.on("error", () => to.destroy());
     // What was read before a proper end is still on its way.
     from.on("close", () => (from.readableEnded ? to.end() : to.destroy()));
   };
-  link(a, b);
-  link(b, a);
+  link(a, b, carry);
+  link(b, a, plainly);
+}
+
+/** As above, for what a guest stands still for in the end: it goes before other work of this machine. */
+export function joinUrgently(a: Duplex, b: Duplex, carry: Carry): void {
+  const done = beginUrgentWork();
+  a.once("close", done);
+  b.once("close", done);
+  if (a.destroyed || b.destroyed) done();
+  join(a, b, carry);
 }

@@ -68,7 +68,9 @@ export class TunnelPeer implements RemotePeer {
   }
 
   forward(process: GuestProcess, channel: string): Promise<ForwardedSocket> {
-    return forwardSocket(this.#folder, process, channel, async () => streamOf(await this.#dial(channel)));
+    return forwardSocket(this.#folder, process, channel, async () => ({
+      line: streamOf(await this.#dial(channel)),
+    }));
   }
 
   close(): void {

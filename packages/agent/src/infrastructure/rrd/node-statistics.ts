@@ -1,6 +1,7 @@
 // The node's own statistics: which figures are kept, and the loop that feeds them.
 import type { NodeUsage } from "@gpve/domain/node/runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { HostFiles } from "../facts/host-files.ts";
 import { parsePressure } from "../facts/proc-usage.ts";
 import type { RrdFile, RrdSource } from "./rrd-file.ts";
@@ -67,7 +68,7 @@ export interface StatisticsDeps {
 
 /** Samples until the signal fires. */
 export async function keepNodeStatistics(deps: StatisticsDeps, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
+  await every(SAMPLE_EVERY_MS, { clock: deps.clock, signal }, async () => {
     try {
       const pressure = {
         cpu: await deps.files.read("/proc/pressure/cpu"),
@@ -78,6 +79,5 @@ export async function keepNodeStatistics(deps: StatisticsDeps, signal: AbortSign
     } catch (err) {
       deps.onError(err);
     }
-    await deps.clock.sleep(SAMPLE_EVERY_MS, signal).catch(() => undefined);
-  }
+  });
 }

@@ -18,7 +18,7 @@ export async function backupGuest(
 ): Promise<void> {
   const { tools, args, target } = run;
   const started = clock.now();
-  const moment = (): string => momentText(tools.civilTime(clock.now()));
+  const moment = (): string => momentText(tools.localMoment(clock.now()));
   const lines: string[] = [];
   const log = (line: string): void => {
     lines.push(`${moment()} ${line}`);
@@ -67,7 +67,7 @@ async function freeName(
   vmid: number,
 ): Promise<string> {
   for (;;) {
-    const base = backupBaseName(type, vmid, tools.civilTime(clock.now()));
+    const base = backupBaseName(type, vmid, tools.localMoment(clock.now()));
     const names = await tools.listFiles(target.folder).catch(() => []);
     if (!names.some((name) => name.startsWith(`${base}.`))) return base;
     await clock.sleep(1000);

@@ -35,6 +35,18 @@ export interface VmBackupDeps {
   readonly engine: Pick<OperationEngine, "submit">;
 }
 
+/** Those of this node that were not seen to end, from now on. */
+export function backupsUnderWay(engine: Pick<OperationEngine, "observe">): () => Iterable<string> {
+  const underWay = new Set<string>();
+  engine.observe(({ kind, operation }) => {
+    if (operation.type !== BACKUP) return;
+    if (kind === "ended" || kind === "removed") underWay.delete(operation.id);
+    else underWay.add(operation.id);
+  });
+  return () => underWay;
+}
+
+const BACKUP = "vzdump";
 const NOTHING_TO_DO = "OK";
 const DEFAULT_STORAGE = "local";
 
@@ -94,7 +106,7 @@ async function submitBackup(
   const vmids = allowedGuests(host, params, found.vmids, ctx);
   const { submittedAt, ...args } = backupArgs(host, params, { vmids, skipped: found.skipped }, ctx);
   const { upid } = await engine.submit({
-    type: "vzdump",
+    type: BACKUP,
     resources: [BACKUP_QUEUE],
     // A request that is made again must be the same to the last byte: it does not say when.
     args: { ...args, ...given({ incremental }), ...(requestId === undefined ? { submittedAt } : {}) },

@@ -15,14 +15,14 @@ export function showBackupDefaults(
   const id = typeof wanted === "string" ? wanted : settings["dumpdir"] === undefined ? "local" : undefined;
   if (id !== undefined)
     ctx.access.require(`/storage/${id}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
-  const shown = shownDefaults(settings, id === undefined ? undefined : storageDefaults(deps.host, id));
+  const shown = shownDefaults(settings, id === undefined ? undefined : defaultsOfStorage(deps.host, id));
   return visibleDefaults(shown, {
     auditNode: ctx.access.has(`/nodes/${node}`, ["Sys.Audit"]),
     auditPool: (pool) => ctx.access.has(`/pool/${pool}`, ["Pool.Audit"]),
   });
 }
 
-function storageDefaults(
+function defaultsOfStorage(
   host: { readonly storages: GuestStorages },
   id: string,
 ): { id: string; dumpdir?: string; prune?: string } {

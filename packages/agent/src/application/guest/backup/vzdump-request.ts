@@ -168,7 +168,7 @@ export function backupArgs(
     commandLine: vzdumpCommandLine({ ...params }),
     ...(storage === undefined ? { dumpdir: params.dumpdir?.replace(/\/+$/, "") ?? "" } : { storage }),
     ...(fleecing.enabled && fleecing.storage !== undefined ? { fleecingStorage: fleecing.storage } : {}),
-    ...(params.tmpdir === undefined ? {} : { tmpdir: params.tmpdir.replace(/\/+$/, "") }),
+    ...given({ tmpdir: params.tmpdir?.replace(/\/+$/, "") }),
     mode: params.mode ?? "snapshot",
     compression: COMPRESSIONS[params.compress ?? "0"] ?? "none",
     ...given({ notesTemplate: notes }),

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { CLUSTER_BYTES, copyDisk } from "./copy-disk.ts";
+import { CLUSTER_BYTES } from "@gpve/domain/backup/backup-ports.ts";
+import { copyDisk } from "./copy-disk.ts";
 import type { ArchiveWriter, DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
 
 /** Named fake: a disk in memory whose holes are known. */

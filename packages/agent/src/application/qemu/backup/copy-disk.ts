@@ -1,6 +1,5 @@
-import type { ArchiveWriter, DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
+import { CLUSTER_BYTES, type ArchiveWriter, type DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
 
-export const CLUSTER_BYTES = 65_536;
 /** Read at once where data is. */
 const CHUNK_CLUSTERS = 64;
 

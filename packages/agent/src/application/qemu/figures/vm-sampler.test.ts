@@ -55,6 +55,7 @@ it("takes a guest's word for the memory it uses", async () => {
     configs: world.configs,
     clock: world.host.clock,
     traffic: () => undefined,
+    addressOf: () => undefined,
   });
   const asked: string[] = [];
   let stats: unknown;
@@ -99,6 +100,7 @@ it("reports at once who runs, with the figures of the last look at those that ha
     configs: world.configs,
     clock: { ...world.host.clock, monotonic: () => now, now: () => started + now },
     traffic: () => undefined,
+    addressOf: () => undefined,
   });
   const old = world.guests.get("100");
   if (old === undefined) throw new Error("not running");

@@ -21,7 +21,7 @@ export interface VmSamplerDeps {
     key: string,
   ) => { readonly received: number; readonly sent: number } | undefined;
   /** What DHCP gave a card; undefined = nothing that is known here. */
-  readonly addressOf?: (mac: string) => string | undefined;
+  readonly addressOf: (mac: string) => string | undefined;
 }
 
 interface Sample {
@@ -181,7 +181,7 @@ export class VmSampler {
     });
     const drives = this.#blocks.get(process.id) ?? {};
     const addresses = listNets(values).flatMap(({ net }) =>
-      net.macaddr === undefined ? [] : (this.#deps.addressOf?.(net.macaddr) ?? []),
+      net.macaddr === undefined ? [] : (this.#deps.addressOf(net.macaddr) ?? []),
     );
     return {
       vmid,

@@ -21,6 +21,7 @@ export interface VmStatusPorts extends UserNetworkPorts {
 }
 
 const QUERY_TIMEOUT_MS = 3_000;
+const IDLE = { cpu: 0, mem: 0, memhost: 0, diskread: 0, diskwrite: 0, netin: 0, netout: 0 };
 
 export async function vmStatus(
   host: VmStatusPorts,
@@ -36,13 +37,7 @@ export async function vmStatus(
       status: "stopped",
       qmpstatus: "stopped",
       uptime: 0,
-      cpu: 0,
-      mem: 0,
-      memhost: 0,
-      diskread: 0,
-      diskwrite: 0,
-      netin: 0,
-      netout: 0,
+      ...IDLE,
     };
   }
   const figures = sampled ?? noFigures(host, vmid, process);
@@ -96,13 +91,7 @@ function noFigures(host: VmStatusPorts, vmid: number, process: QemuProcess): Gue
     type: VM_TYPE,
     status: "running",
     uptimeSeconds,
-    cpu: 0,
-    mem: 0,
-    memhost: 0,
-    diskread: 0,
-    diskwrite: 0,
-    netin: 0,
-    netout: 0,
+    ...IDLE,
   };
 }
 

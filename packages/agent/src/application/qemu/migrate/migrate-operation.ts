@@ -53,7 +53,7 @@ interface MigrateState {
 type Context = StepContext<MigrateArgs, MigrateState>;
 
 const NOTE_PATIENCE_MS = 5_000;
-const NOTE_POLL_MS = 50;
+const NOTE_POLL_MS = 10;
 
 export function migrateVmOperation(host: MigratePorts): OperationDefinition<MigrateArgs, MigrateState> {
   return {

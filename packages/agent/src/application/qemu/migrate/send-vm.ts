@@ -25,7 +25,7 @@ import { DiskMirrors, dropMirrors } from "./disk-mirrors.ts";
 import { withVolumes } from "./received-volumes.ts";
 import { transferAbilities } from "./qemu-transfer.ts";
 import { type RamLimits, sendRam, type RamWork } from "./send-ram.ts";
-import { NotHeldAtSync } from "./standstill-at-syncs.ts";
+import { SentInVain } from "./sent-in-vain.ts";
 import { offeredVolumes, sendVolumes } from "./sent-volumes.ts";
 
 export interface SendVmPorts extends RamStatePorts {
@@ -130,7 +130,7 @@ export async function persistently<T>(
     try {
       return await attempt({ patience: tries, fullBytes });
     } catch (err) {
-      if (!(err instanceof NotHeldAtSync) || tries >= MOST_TRIES || signal.aborted) throw err;
+      if (!(err instanceof SentInVain) || tries >= MOST_TRIES || signal.aborted) throw err;
       log(`${err.message}. It is sent once more`);
       fullBytes = err.fullBytes;
       await keepHere(host, process, false);
@@ -188,6 +188,7 @@ export async function streamVm(
         ...work,
         ...given({ atStandstill }),
         atRest: () => peer.announce?.(),
+        line: ram,
       });
       return { close, stoppedAt };
     } catch (err) {
@@ -206,7 +207,7 @@ async function stream(
   socket: string,
   process: QemuProcess,
   values: VmValues,
-  work: StreamWork & Pick<RamWork, "atStandstill" | "atRest">,
+  work: StreamWork & Pick<RamWork, "atStandstill" | "atRest" | "line">,
 ): Promise<number | undefined> {
   const downtimeMs = Number(values["migrate_downtime"] ?? DEFAULT_DOWNTIME_S) * 1000;
   const speed = Number(values["migrate_speed"] ?? 0) * MIB;

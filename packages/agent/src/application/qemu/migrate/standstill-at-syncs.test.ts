@@ -1,7 +1,8 @@
 import type { MigrationInfo } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { expect, it } from "vitest";
 import { FakeGuests } from "../../../testing/fake-guests.ts";
-import { type NotHeldAtSync, StandstillAtSyncs, type StandstillLimits } from "./standstill-at-syncs.ts";
+import type { SentInVain } from "./sent-in-vain.ts";
+import { StandstillAtSyncs, type StandstillLimits } from "./standstill-at-syncs.ts";
 
 const MIB = 1024 ** 2;
 const at = (syncs: number, leftMiB: number, mbps = 0, fullMiB = 0): MigrationInfo => ({
@@ -124,7 +125,7 @@ it("holds one whose last pages are empty before they are sent, once it knows how
   for (const full of [0, 20, 38, 54, 66]) expect(await first.look(sent(1, 128 - full, full))).toBe("running");
   const failure = await first.look(sent(2, 1, 97)).catch((err: unknown) => err);
   expect(failure).toMatchObject({ fullBytes: 97 * MIB });
-  const { fullBytes } = failure as NotHeldAtSync;
+  const { fullBytes } = failure as SentInVain;
   const next = await emulated({ fullBytes });
   for (const full of [0, 20, 38, 54, 66, 75, 82, 88, 91])
     expect(await next.look(sent(1, 128 - full, full)), String(full)).toBe("running");

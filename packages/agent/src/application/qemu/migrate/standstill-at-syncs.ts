@@ -7,16 +7,15 @@
 // the end of the pass before anybody can look. Should the log have been read while the guest ran, what was sent is not
 // trusted: the guest runs on where it is. How much of it was not empty is known by then, so that the next try sees the end
 // coming.
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { MigrationInfo } from "@gpve/domain/vm/qmp/qmp-types.ts";
+import { fullBytesOf, lastBytes, NEAR, type Ram, syncsOf } from "./ram-counts.ts";
+import { SentInVain } from "./sent-in-vain.ts";
 
 const MIB = 1024 ** 2;
 /** Quick enough for anybody, and slow enough to see the end of a pass coming. */
 const VISIBLE = 100 * MIB;
 const SLOWEST = 4 * MIB;
-/** With so much left of a pass the guest is held. */
-const NEAR = 4 * MIB;
 /** What is left lasts for so many of the longest times between two looks at least, and for so long. */
 const LOOKS_LEFT = 5;
 const LEAST_LEFT_MS = 400;
@@ -25,8 +24,6 @@ const MOST_LEFT_MS = 3_000;
 const FORGET = 0.8;
 /** A limit that hardly differs is not said again. */
 const SAME = 0.1;
-/** What is sent in no time, however little was sent of late. */
-const LEAST_BYTES = 2 * MIB;
 /** All of a guest that is over before anybody could look twice, where it is empty: it stands still for the first pass. */
 const SMALL = 96 * MIB;
 /** While the guest stands still nothing is held back: QEMU's limit would wait for the end of its tenth of a second. */
@@ -46,23 +43,10 @@ export interface StandstillLimits {
   readonly atRest?: (() => void) | undefined;
 }
 
-/** The guest ran while changes of its memory were read. */
-export class NotHeldAtSync extends AppError {
-  /** How much of its memory was not empty, where all of it was sent once. */
-  readonly fullBytes: number | undefined;
-
-  constructor(message: string, fullBytes: number | undefined) {
-    super("operation.failed", message, { pveStatus: 500 });
-    this.fullBytes = fullBytes;
-  }
-}
-
 interface Seen {
   readonly syncs: number;
   readonly remaining: number;
 }
-
-type Ram = NonNullable<MigrationInfo["ram"]>;
 
 export class StandstillAtSyncs {
   /** A pass goes to its end before the log is read again. */
@@ -117,7 +101,7 @@ export class StandstillAtSyncs {
     const isFirstPass = this.#syncs === 0;
     this.#syncs = seen.syncs;
     if (isFirstPass && ram.remaining <= SMALL) return this.#limit(UNLIMITED);
-    if (ram.remaining > this.#lastBytes(ram.mbps)) await this.#letGo(this.#left(ram));
+    if (ram.remaining > lastBytes(ram.mbps, this.#lastMs)) await this.#letGo(this.#left(ram));
     else this.#atRest();
   }
 
@@ -164,31 +148,17 @@ export class StandstillAtSyncs {
     if (Math.abs(wanted - this.#bandwidth) > this.#bandwidth * SAME) await this.#limit(wanted);
   }
 
-  /** Changed since the last pass: so much may be sent while it stands still. */
-  #lastBytes(mbps: number): number {
-    const bytesPerMs = (mbps * 1e6) / 8 / 1000;
-    return Math.max(LEAST_BYTES, bytesPerMs * this.#lastMs || 0);
-  }
-
   async #limit(bandwidth: number): Promise<void> {
     this.#bandwidth = bandwidth;
     await this.#process.qmp.execute("migrate-set-parameters", { "max-bandwidth": bandwidth });
   }
 
-  #notTrusted(ram: Ram | undefined): NotHeldAtSync {
+  #notTrusted(ram: Ram | undefined): SentInVain {
     // Later passes send again what was sent before. Nothing is known where nothing was counted.
     const isFirstPass = this.#syncs === 1 && ram !== undefined;
-    return new NotHeldAtSync(
+    return new SentInVain(
       `this node was too busy (up to ${Math.round(this.#lateMs)} ms between two looks) to hold the guest, which it emulates, while changes of its memory were read: one may have been missed. It runs on here; try again when the node is less busy, or stop it first`,
       isFirstPass ? fullBytesOf(ram) || undefined : this.#fullBytes,
     );
   }
-}
-
-function syncsOf(ram: Ram | undefined): number {
-  return Number(ram?.["dirty-sync-count"] ?? 0);
-}
-
-function fullBytesOf(ram: Ram): number {
-  return Number(ram["normal-bytes"] ?? 0);
 }

@@ -45,7 +45,12 @@ beforeEach(async () => {
         await start();
       },
       commit: () => commit(),
-      forward: async (_process, channel) => ({ path: `/run/${channel}`, close: async () => undefined }),
+      forward: async (_process, channel) => ({
+        path: `/run/${channel}`,
+        allow: () => undefined,
+        isExceeded: false,
+        close: async () => undefined,
+      }),
       lost: lost.signal,
       close: () => void calls.push("close"),
     }),

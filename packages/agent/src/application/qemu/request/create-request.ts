@@ -32,7 +32,7 @@ export interface VmMakerDeps {
   /** Storages on which a VM's disks may lie. */
   readonly imageStorages: () => readonly string[];
   /** What a VM of this node gets that does not say. */
-  readonly defaults?: () => NodeDefaults;
+  readonly defaults: () => NodeDefaults;
   /** The configuration inside a backup, by its volume id. */
   readonly archivedConfig: (archive: string) => Promise<string>;
 }
@@ -106,7 +106,7 @@ function submitNew(
   const { vmid, start, pool, microvm } = vm;
   requireAllocate(vmid, pool, ctx);
   const asked = readConfigUpdate(vm.params, { mayBeEmpty: true });
-  const ofNode = microvm === undefined ? machineDefaults(asked.set, defaults?.() ?? {}) : {};
+  const ofNode = microvm === undefined ? machineDefaults(asked.set, defaults()) : {};
   const set = { ...ofNode, ...asked.set };
   // What everybody gets here is nobody's choice.
   const chosen = Object.fromEntries(Object.entries(set).filter(([key, text]) => ofNode[key] !== text));

@@ -2,8 +2,6 @@ import { parameterError } from "@gpve/domain/request/failures.ts";
 import { askedBy, isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 
-export type SubmitVmTask = (type: string, vmid: number, args: object, ctx: RequestContext) => Promise<string>;
-
 /** How a method waits for a VM. */
 export function vmLock(vmid: number, signal: AbortSignal): { signal: AbortSignal; lockFile: string } {
   return { signal, lockFile: `/var/lock/qemu-server/lock-${vmid}.conf` };

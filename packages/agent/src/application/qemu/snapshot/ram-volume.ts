@@ -6,7 +6,7 @@ import { isShared } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import { ramVolumeBytes } from "@gpve/domain/vm/snapshot/ram-volume-size.ts";
-import type { SavedState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
+import type { SavedVmState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { requireRunning } from "../running-vm.ts";
@@ -35,7 +35,7 @@ export async function allocateRamVolume(
   values: VmValues,
   request: RamVolumeRequest,
   work: { readonly signal: AbortSignal; readonly begun: (vmstate: string) => Promise<void> },
-): Promise<SavedState> {
+): Promise<SavedVmState> {
   const { vmid, storage, name } = request;
   const process = requireRunning(host, vmid);
   const plugin = host.storages.plugin(storage);

@@ -5,7 +5,7 @@ import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isInQemu, listDrives } from "@gpve/domain/vm/config/drive.ts";
 import {
   vmSnapshotRules,
-  type SavedState,
+  type SavedVmState,
   type StartFromState,
 } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { GuestVolume } from "@gpve/domain/guest/snapshot/snapshot-rules.ts";
@@ -109,7 +109,7 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
     for (const storage of storages) await this.#host.storages.plugin(storage).activate();
   }
 
-  allocateState(config: VmConfig, name: string): Promise<SavedState> {
+  allocateState(config: VmConfig, name: string): Promise<SavedVmState> {
     const { values } = config;
     return allocateRamVolume(
       this.#host,

@@ -170,7 +170,7 @@ async function startQemu(
   const machine = host.configs.microvm(vmid);
   const microvm = machine === undefined ? undefined : await microvmFiles(host, machine);
   const options = {
-    ...(microvm === undefined ? {} : { microvm: microvm.boot }),
+    ...given({ microvm: microvm?.boot }),
     paused: args.paused ?? false,
     ...given({ machineVersion, machine: args.machine, cpu: args.cpu }),
     ...(args.from === undefined ? {} : fromState(args.from)),

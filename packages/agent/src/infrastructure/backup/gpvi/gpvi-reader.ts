@@ -4,7 +4,7 @@ import type {
   IncrementalHeader,
   IncrementalReader,
 } from "@gpve/domain/backup/backup-ports.ts";
-import { ByteReader } from "../byte-reader.ts";
+import { ByteReader } from "@gpve/kit/byte-reader.ts";
 import {
   broken,
   decodeDescription,

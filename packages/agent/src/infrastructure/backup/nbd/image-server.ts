@@ -2,19 +2,14 @@
 import { existsSync, rmSync } from "node:fs";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { ImageLayer } from "@gpve/domain/storage/block-node.ts";
+import type { ImageRequest } from "@gpve/domain/backup/backup-ports.ts";
 import { imageFiles, imageName } from "../../image-tools/image-node.ts";
 import type { ImageTools } from "../../image-tools/image-tools.ts";
 import { NbdClient } from "./nbd-client.ts";
 
-export interface ImageRequest extends ImageLayer {
-  /** Images below it, nearest first. */
-  readonly backing?: readonly ImageLayer[];
-  readonly access: "ro" | "rw";
+export interface ServedImage extends ImageRequest {
   /** Read as it was in this internal snapshot. */
   readonly snapshot?: string;
-  /** 0 to 7 best effort, 8 only when nobody else wants the disk. */
-  readonly ionice?: number;
   /** A dirty bitmap in the image, to be read with `changes`. */
   readonly bitmap?: string;
   /** Where the socket goes; short, and ours alone. */
@@ -27,7 +22,7 @@ const EXPORT = "disk";
 /** Serves an image while `use` runs. The server ends with its only client. */
 export async function withImage<T>(
   deps: { readonly tools: ImageTools; readonly clock: Clock },
-  image: ImageRequest,
+  image: ServedImage,
   use: (disk: NbdClient) => Promise<T>,
 ): Promise<T> {
   rmSync(image.socket, { force: true });
@@ -72,7 +67,7 @@ export async function withImage<T>(
 
 async function connect(
   clock: Clock,
-  { socket, bitmap }: ImageRequest,
+  { socket, bitmap }: ServedImage,
   failed: Promise<unknown>,
 ): Promise<NbdClient> {
   let ended: Error | undefined;

@@ -4,11 +4,11 @@
 //   extent*                         512-byte head with up to 59 clusters, then their 4 KiB blocks that are not zero
 //
 // Numbers are big-endian, except the length before a blob.
+import { CLUSTER_BYTES } from "@gpve/domain/backup/backup-ports.ts";
 import { refused } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 
-export const CLUSTER_BYTES = 65_536;
 export const BLOCK_BYTES = 4_096;
 export const BLOCKS_PER_CLUSTER = CLUSTER_BYTES / BLOCK_BYTES;
 export const CLUSTERS_PER_EXTENT = 59;

@@ -1,10 +1,10 @@
-import { ByteReader } from "../byte-reader.ts";
+import { CLUSTER_BYTES } from "@gpve/domain/backup/backup-ports.ts";
+import { ByteReader } from "@gpve/kit/byte-reader.ts";
 import { SeenClusters } from "./seen-clusters.ts";
 import {
   BLOCK_BYTES,
   BLOCKS_PER_CLUSTER,
   broken,
-  CLUSTER_BYTES,
   clusterCount,
   decodeExtentHead,
   decodeHeader,

@@ -1,10 +1,10 @@
+import { CLUSTER_BYTES } from "@gpve/domain/backup/backup-ports.ts";
 import type { Sink } from "../byte-sink.ts";
 import {
   encodeExtentHead,
   encodeHeader,
   BLOCK_BYTES,
   BLOCKS_PER_CLUSTER,
-  CLUSTER_BYTES,
   CLUSTERS_PER_EXTENT,
   type ClusterInfo,
   type VmaHeader,

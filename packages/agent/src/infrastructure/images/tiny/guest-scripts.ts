@@ -1,6 +1,8 @@
 // What runs inside the tiny guest besides the kernel, busybox, qemu-ga and dropbear. busybox init drives it: `rc` once, then a
 // shell on the serial port and on the screen.
 
+import type { GuestScript } from "../memory-root.ts";
+
 const shell = (text: string): string => `#!/bin/sh\n${text.trimStart()}`;
 
 /** The kernel starts this. It makes the file systems that busybox init expects. */
@@ -142,12 +144,6 @@ NAME="gpve tiny"
 PRETTY_NAME="gpve tiny guest"
 VERSION_ID=1
 `;
-
-export interface GuestScript {
-  readonly path: string;
-  readonly text: string;
-  readonly executable: boolean;
-}
 
 export const GUEST_SCRIPTS: readonly GuestScript[] = [
   { path: "init", text: init, executable: true },

@@ -1,11 +1,8 @@
 // The root file system of the tiny guest, which lives in memory: busybox, qemu-ga and an SSH server with their libraries, the
 // modules a virtual machine's devices need, and our scripts.
-import { readFileSync } from "node:fs";
-import { basename } from "node:path";
 import type { Exec } from "@gpve/kit/exec.ts";
-import { type CpioEntry, withFolders } from "../cpio-archive.ts";
-import { moduleEntries } from "../module-entries.ts";
-import { addLibraries, firstOf, uniqueEntries } from "../package-files.ts";
+import type { CpioEntry } from "../cpio-archive.ts";
+import { memoryRoot } from "../memory-root.ts";
 import { GUEST_SCRIPTS } from "./guest-scripts.ts";
 import { SEED_SCRIPTS } from "./seed-script.ts";
 
@@ -74,33 +71,13 @@ const EMPTY_FOLDERS = [
   "etc/acpi",
   "etc/dropbear",
 ];
-export async function tinyRoot(packages: string, release: string, exec: Exec): Promise<CpioEntry[]> {
-  const entries: CpioEntry[] = EMPTY_FOLDERS.map((path) => ({ path, kind: "folder" }));
-  const file = (path: string, data: Uint8Array, executable = false): void => {
-    entries.push({ path, kind: "file", data, executable });
-  };
-  const busybox = firstOf(packages, ["bin/busybox", "usr/bin/busybox"]);
-  file("bin/busybox", readFileSync(busybox), true);
-  const { stdout } = await exec(busybox, ["--list"]);
-  const own = new Set(GUEST_SCRIPTS.map(({ path }) => basename(path)));
-  for (const applet of stdout
-    .split("\n")
-    .filter((name) => name !== "" && name !== "busybox" && !own.has(name))) {
-    const folder = ["init", "poweroff", "reboot", "halt"].includes(applet) ? "sbin" : "bin";
-    entries.push({ path: `${folder}/${applet}`, kind: "link", data: Buffer.from("/bin/busybox") });
-  }
-  entries.push({ path: "sbin/init", kind: "link", data: Buffer.from("/bin/busybox") });
-  const needed = new Map<string, Uint8Array>();
-  for (const path of GUEST_PROGRAMS) {
-    const program = readFileSync(firstOf(packages, [path, path.replace("/sbin/", "/bin/")]));
-    file(path, program, true);
-    addLibraries(packages, program, needed);
-  }
-  for (const [path, bytes] of needed) file(path, bytes, true);
-  entries.push(...(await moduleEntries(packages, release, GUEST_MODULES, exec)));
-  for (const { path, text, executable } of [...GUEST_SCRIPTS, ...SEED_SCRIPTS]) {
-    file(path, Buffer.from(text), executable);
-  }
-  entries.push({ path: "www/counter", kind: "link", data: Buffer.from("/run/counter") });
-  return withFolders(uniqueEntries(entries));
+
+export function tinyRoot(packages: string, release: string, exec: Exec): Promise<CpioEntry[]> {
+  return memoryRoot(packages, release, exec, {
+    folders: EMPTY_FOLDERS,
+    programs: GUEST_PROGRAMS,
+    modules: GUEST_MODULES,
+    scripts: [...GUEST_SCRIPTS, ...SEED_SCRIPTS],
+    links: { "www/counter": "/run/counter" },
+  });
 }

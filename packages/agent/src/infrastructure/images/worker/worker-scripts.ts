@@ -5,7 +5,8 @@
 //   vdb  /var: what this worker keeps, containers and volumes of pods among it
 //   vdc  a tar archive: settings and keys of this worker
 //
-// On the port `gpve` it tells the node what runs (`pods …`, `words …`) and is told what to do (`restart PART`, `stop`).
+// On the port `gpve` it tells the node what runs (`pods …`, `words …`) and is told what to do (`restart PART`, `volumes`,
+// `drop VOLUME`, `stop`).
 
 const shell = (text: string): string => `#!/bin/sh\n${text.trimStart()}`;
 const PATHS = "/opt/gpve/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -65,6 +66,7 @@ rm -rf /var/lib/cni
 mkdir -p /var/lib/cni /var/lib/kubelet /var/lib/containerd /var/log/pods /var/log/containers
 ln -sfn /run /var/run
 /sbin/take-settings
+/sbin/make-volumes
 . /run/gpve/settings
 hostname "$NAME"
 ip link set lo up
@@ -89,6 +91,17 @@ umask 077
 mkdir -p /run/gpve
 blockdev --flushbufs /dev/vdc
 tar -x -f /dev/vdc -C /run/gpve
+`);
+
+/** Those that the settings name and that are not there; whatever user a container is may write. */
+const makeVolumes = shell(`
+folder=/var/lib/kubelet/gpve-volumes
+[ -s /run/gpve/volumes ] || exit 0
+mkdir -p -m 0700 $folder
+while read -r name; do
+  [ -d "$folder/$name" ] || mkdir -m 0777 "$folder/$name"
+  chmod 0777 "$folder/$name"
+done </run/gpve/volumes
 `);
 
 const part = shell(`
@@ -150,6 +163,11 @@ while :; do
   if read -r word <&3; then
     case "$word" in
       stop) /sbin/end ;;
+      volumes)
+        /sbin/take-settings
+        /sbin/make-volumes
+        ;;
+      "drop pvc-"*) rm -rf "/var/lib/kubelet/gpve-volumes/\${word#* }" ;;
       "restart "*)
         /sbin/take-settings
         killall -q "\${word#* }"
@@ -198,6 +216,7 @@ export const WORKER_SCRIPTS: readonly WorkerScript[] = [
   { path: "etc/os-release", text: 'ID=gpve-worker\nPRETTY_NAME="gpve worker"\n', executable: false },
   { path: "etc/rc", text: rc, executable: true },
   { path: "sbin/take-settings", text: takeSettings, executable: true },
+  { path: "sbin/make-volumes", text: makeVolumes, executable: true },
   { path: "sbin/part", text: part, executable: true },
   { path: "sbin/bring-images", text: bringImages, executable: true },
   { path: "sbin/speak", text: speak, executable: true },

@@ -192,7 +192,7 @@ async function backupRow(
     ...row,
     ctime: backupTime(name) ?? row.ctime,
     subtype: parsed?.type ?? "unknown",
-    ...(parsed?.vmid === undefined ? {} : { vmid: parsed.vmid }),
+    ...given({ vmid: parsed?.vmid }),
     ...given({ notes }),
     ...(parent === undefined ? {} : { parent: `backup/${parent}` }),
     ...(all.has(name + PROTECTED_SUFFIX) ? { protected: true } : {}),

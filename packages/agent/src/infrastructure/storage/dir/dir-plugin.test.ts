@@ -327,11 +327,14 @@ describe("the directory storage", () => {
     const path = plugin.path(volname);
     await exec("qemu-io", ["-f", "qcow2", "-c", "write -P 7 0 1M", path]);
     await plugin.snapshot(volname, "a1");
+    const before = statSync(path).size;
     const abort = new AbortController();
     const commands = ["-c", "write -P 8 0 1M", "-c", "flush", "-c", "sleep 60000"];
     const guest = exec("qemu-io", ["-f", "qcow2", ...commands, path], { signal: abort.signal });
     const ended = expect(guest).rejects.toMatchObject({ code: "operation.cancelled" });
-    await vi.waitFor(() => expect(exec("qemu-img", ["info", path])).rejects.toThrow("lock"), 20_000);
+    // Whoever tries the file's lock meanwhile keeps the guest from it.
+    await vi.waitFor(() => expect(statSync(path).size).toBeGreaterThan(before), 30_000);
+    await expect(exec("qemu-img", ["info", path])).rejects.toThrow("lock");
     try {
       const source = { node: fileNode(path), format: "qcow2", fromOutside: false, snapshot: "a1" } as const;
       const made = await plugin.importFrom(source, { vmid: 101, format: "raw" });

@@ -7,7 +7,7 @@ import { archivedConfigText } from "../../../application/qemu/chain/open-backup.
 import type { BackupRequestPorts } from "../../../application/guest/backup/vzdump-request.ts";
 import { requireArchivedConfig } from "../../../application/guest/backup/require-backup.ts";
 import { showBackupDefaults } from "../../../application/guest/backup/show-defaults.ts";
-import { requestBackup } from "../../../application/guest/backup/request-backup.ts";
+import { backupsUnderWay, requestBackup } from "../../../application/guest/backup/request-backup.ts";
 
 export interface BackupHandlerDeps {
   readonly host: BackupRequestPorts;
@@ -21,16 +21,9 @@ export interface BackupHandlerDeps {
 
 export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
   const { host, tools, engine } = deps;
-  /** Those of this node that were not seen to end. */
-  const underWay = new Set<string>();
-  engine.observe(({ kind, operation }) => {
-    if (operation.type !== "vzdump") return;
-    if (kind === "ended" || kind === "removed") underWay.delete(operation.id);
-    else underWay.add(operation.id);
-  });
+  const underWay = backupsUnderWay(engine);
   return {
-    "POST /nodes/{node}/vzdump": (request, ctx) =>
-      requestBackup({ ...deps, underWay: () => underWay }, request, ctx),
+    "POST /nodes/{node}/vzdump": (request, ctx) => requestBackup({ ...deps, underWay }, request, ctx),
     "GET /nodes/{node}/vzdump/defaults": (request, ctx) => showBackupDefaults(deps, request, ctx),
     "GET /nodes/{node}/vzdump/extractconfig": ({ volume }, ctx) => {
       requireArchivedConfig(host, volume, ctx);

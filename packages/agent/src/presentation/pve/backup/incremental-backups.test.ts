@@ -50,7 +50,7 @@ beforeEach(async () => {
   logs = made.logs;
   tools = {
     ...hostBackupTools({ exec, clock: systemClock, socketFolder: world.root }),
-    civilTime: () => {
+    localMoment: () => {
       second++;
       return { year: 2026, month: 1, day: 1, hour: 0, minute: Math.floor(second / 60), second: second % 60 };
     },

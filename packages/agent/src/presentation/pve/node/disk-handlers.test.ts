@@ -4,7 +4,7 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { toWire } from "@gpve/domain/schema/to-wire.ts";
 import { shapeProblems } from "@gpve/kit/testing/response-shape.ts";
-import { createDiskHandlers } from "./disk-handlers.ts";
+import { createHostDiskHandlers } from "./disk-handlers.ts";
 
 const row = (devpath: string, used: string | undefined, more: Readonly<Record<string, unknown>> = {}) => ({
   devpath,
@@ -39,7 +39,7 @@ const smart = (devpath: string) =>
   devpath === "/dev/sda"
     ? Promise.resolve({ health: "PASSED", type: "text", text: "fine\n" })
     : Promise.reject(new Error("no smartctl"));
-const handlers = createDiskHandlers({ disks: { list, smart }, volumes, blockDevice: (path) => path });
+const handlers = createHostDiskHandlers({ disks: { list, smart }, volumes, blockDevice: (path) => path });
 const ctx = {} as RequestContext;
 const paths = async (type?: "unused" | "journal_disks"): Promise<unknown[]> => {
   const found = await handlers["GET /nodes/{node}/disks/list"]?.({ node: "n1", ...given({ type }) }, ctx);

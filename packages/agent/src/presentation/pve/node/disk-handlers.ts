@@ -25,7 +25,7 @@ export interface DiskHandlerDeps {
   readonly blockDevice: (path: string) => string;
 }
 
-export function createDiskHandlers({ disks, volumes, blockDevice }: DiskHandlerDeps): PveHandlers {
+export function createHostDiskHandlers({ disks, volumes, blockDevice }: DiskHandlerDeps): PveHandlers {
   return {
     "GET /nodes/{node}/disks/list": async ({ type, skipsmart, "include-partitions": partitions }) => {
       const found = await disks.list({ smart: skipsmart !== true, partitions: partitions === true });

@@ -5,7 +5,7 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { TaskDirectory, TaskLogReader } from "@gpve/domain/task/ports.ts";
 import { listTasks, taskRow } from "@gpve/domain/task/task-list.ts";
-import { requireTaskAccess } from "@gpve/domain/task/task-access.ts";
+import { requireTaskAccess, taskViewer } from "@gpve/domain/task/task-access.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
 import { requireUpid, upidError } from "@gpve/domain/task/upid.ts";
 import type { Upid } from "@gpve/domain/task/upid.ts";
@@ -20,8 +20,7 @@ const DEFAULT_LOG_LIMIT = 50;
 export function createTaskHandlers(deps: TaskHandlerDeps): PveHandlers {
   return {
     "GET /nodes/{node}/tasks": ({ node, ...query }, ctx) => {
-      const auditor = ctx.access.has(`/nodes/${node}`, ["Sys.Audit"]);
-      const { rows, total } = listTasks(deps.tasks.list(), query, { authid: authidOf(ctx), auditor });
+      const { rows, total } = listTasks(deps.tasks.list(), query, taskViewer(node, ctx));
       return new PveReply({ data: rows, total });
     },
 

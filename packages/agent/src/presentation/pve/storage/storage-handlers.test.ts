@@ -340,7 +340,12 @@ describe("uploads", () => {
 
   it("are taken only from the node's own directory, for storages that may hold them", async () => {
     const params = { storage: "local", content: "iso", filename: "a.iso" };
-    for (const tmpfilename of [undefined, "/etc/passwd", join(node.uploads, "../x")]) {
+    const elsewhere = [
+      "/etc/passwd",
+      join(node.uploads, "../x"),
+      ...["", "..", ".", "a/b"].map((name) => `${node.uploads}/${name}`),
+    ];
+    for (const tmpfilename of [undefined, ...elsewhere]) {
       await expect(node.call(`POST ${STORAGE}/upload`, { ...params, tmpfilename })).rejects.toThrow(
         "missing temporary file name",
       );

@@ -15,6 +15,7 @@ const extensions = () =>
     host: node.host,
     engine: node.engine,
     imageStorages: () => ["local"],
+    defaults: () => ({}),
     archivedConfig,
   });
 const make = async (params: object, rights?: Record<string, string[]>) => {

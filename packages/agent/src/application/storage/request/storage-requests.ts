@@ -1,4 +1,4 @@
-// What the storage methods share: their dependencies, and how a request becomes a volume or a task.
+// What requests about storages share: what they need, and how a request becomes a volume or a task.
 import { given } from "@gpve/contracts/given.ts";
 import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
 import { badStorageParameter } from "@gpve/domain/storage/failures.ts";
@@ -6,26 +6,16 @@ import type { VolumeFacts } from "@gpve/domain/storage/volume-access.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine, SubmitRequest } from "@gpve/kit/operation/engine.ts";
-import type { NodeStorages, OpenVolume } from "../../../application/storage/node-storages.ts";
-import type { StorageFiles, UrlFetcher } from "../../../application/storage/ports.ts";
+import type { NodeStorages, OpenVolume } from "../node-storages.ts";
+import type { StorageFiles, UrlFetcher } from "../ports.ts";
 import type { GuestKind } from "@gpve/domain/guest/guest-kind.ts";
 
-export interface StorageStatistics {
-  rows(
-    storage: string,
-    timeframe: "hour" | "day" | "week" | "month" | "year",
-    consolidation: "AVERAGE" | "MAX",
-    nowMs: number,
-  ): readonly Readonly<Record<string, number>>[];
-}
-
-export interface StorageHandlerDeps {
+export interface StorageRequestDeps {
   readonly storages: NodeStorages;
   readonly files: StorageFiles;
   readonly fetcher: UrlFetcher;
   readonly engine: OperationEngine;
   readonly clock: Clock;
-  readonly statistics: StorageStatistics;
   /** Bodies of uploads lie here, and nowhere else. */
   readonly uploads: string;
   /** As what the volumes of a guest are shown. */
@@ -33,8 +23,8 @@ export interface StorageHandlerDeps {
 }
 
 /** A volume as a path names it: with its storage, or without where the path has one. */
-export function volumeOf(
-  deps: StorageHandlerDeps,
+export function askedVolume(
+  deps: StorageRequestDeps,
   storage: string | undefined,
   volume: string,
 ): OpenVolume & { facts: VolumeFacts } {
@@ -65,7 +55,7 @@ function realVolumeId(storage: string | undefined, volume: string): string {
 }
 
 export async function submit(
-  deps: Pick<StorageHandlerDeps, "engine">,
+  deps: Pick<StorageRequestDeps, "engine">,
   ctx: RequestContext,
   request: Omit<SubmitRequest, "actor">,
 ): Promise<string> {
