@@ -4,8 +4,7 @@ import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { GuardedStore } from "@gpve/store/guard/guarded-store.ts";
-import { PeerBudget } from "@gpve/store/guard/peer-budget.ts";
+import { GuardedStores } from "@gpve/store/guard/guarded-stores.ts";
 import { memberOf } from "@gpve/store/etcd-server/member.ts";
 import { storeRoutes } from "@gpve/store/etcd-server/routes.ts";
 import { agentKeyRules } from "./application/node/agent-key-rules.ts";
@@ -51,14 +50,11 @@ export interface AgentFace {
 export function composeAgentFace(parts: AgentFaceParts): AgentFace {
   const { membership, pki, store, clock } = parts;
   const readPeer = peerReader({ agentCaPems: () => pki.agentCaPems(), now: () => clock.now() });
-  const budgets = new Map<string, PeerBudget>();
-  const guarded = (node: string): GuardedStore => {
-    const rules = agentKeyRules(node, () => clock.now());
-    const { own, leases } = rules;
-    const budget = budgets.get(node) ?? new PeerBudget({ store, clock, peer: `node ${node}`, own, leases });
-    budgets.set(node, budget);
-    return new GuardedStore(store, { ...rules, budget });
-  };
+  const stores = new GuardedStores({
+    store,
+    clock,
+    rulesOf: (node) => agentKeyRules(node, () => clock.now()),
+  });
   return {
     options: {
       agentCa: pki.agentCaPems().join("\n"),
@@ -69,7 +65,7 @@ export function composeAgentFace(parts: AgentFaceParts): AgentFace {
         readPeer,
         storeRoutes: (router, nodeOf) =>
           storeRoutes(router, {
-            storeOf: (context) => guarded(nodeOf(context)),
+            storeOf: (context) => stores.of(nodeOf(context)),
             member: memberOf(parts.clusterName, []),
             clock,
             // As our client does it, so that what bounds streams bounds watches.

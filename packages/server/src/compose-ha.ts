@@ -65,17 +65,8 @@ export function composeHa(parts: HaParts): ComposedHa {
       for (const operation of haPowerOperations(config)) engine.register(operation);
     },
     face: {
-      evidence: (about) =>
-        status.evidence(about).flatMap(({ at, by, role, lines }) =>
-          lines.map((line) => ({
-            at: new Date(at).toISOString(),
-            by,
-            role,
-            ...line,
-          })),
-        ),
-      maintenance: (node, enabled, by) =>
-        config.command(`${enabled ? "enable" : "disable"}-node-maintenance ${node}`, by),
+      evidence: (about) => status.evidence(about),
+      maintenance: (node, enabled, by) => config.maintenance(node, enabled, by),
     },
     start(signal) {
       const environment = new ManagerEnvironment({

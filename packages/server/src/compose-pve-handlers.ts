@@ -4,7 +4,6 @@ import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Access } from "./application/access/access.ts";
-import { clusterLog } from "./application/cluster/cluster-log.ts";
 import { managerCollection, resourceCollection } from "@gpve/domain/ha/collections.ts";
 import { CpuModels } from "./application/cluster/cpu-models.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
@@ -117,16 +116,11 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
         quorate: reads.answers,
         version: () => records.collection(nodeRecords).list().length,
       },
-      clusterLog: (max, auditor, userid) =>
-        clusterLog(
-          {
-            events: () => records.collection(eventCollection).list(),
-            tasks: () => recentTasks.list(),
-            localNode: nodeName,
-          },
-          { auditor, userid },
-          max,
-        ),
+      log: {
+        events: () => records.collection(eventCollection).list(),
+        tasks: () => recentTasks.list(),
+        localNode: nodeName,
+      },
     }),
   };
 }

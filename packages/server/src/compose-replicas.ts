@@ -1,5 +1,5 @@
 // Wires what keeps control planes there into a server: the way in to them, and, on the server that leads, the repair of those of
-// several replicas, the standbys of small stores, and what nodes are told of where clusters are.
+// several replicas, the standbys of small stores, authorities whose time is over, and what nodes are told of where clusters are.
 import { randomUUID } from "node:crypto";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
@@ -12,6 +12,8 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { LeaseWatch } from "./application/ha/lease-watch.ts";
 import { taskEnd } from "./application/task/task-end.ts";
+import type { ClusterRotations } from "./application/vcluster/cluster-rotations.ts";
+import { KeepRotations } from "./application/vcluster/keep-rotations.ts";
 import { KeepPlaces } from "./application/vcluster/keep-places.ts";
 import { KeepStandbys } from "./application/vcluster/standby/keep-standbys.ts";
 import type { RecordEvent } from "./application/v1/events.ts";
@@ -27,6 +29,7 @@ export interface ReplicasParts {
   readonly calls: NodeCalls;
   readonly recordEvent: RecordEvent;
   readonly lead: Lead;
+  readonly rotations: Pick<ClusterRotations, "begin">;
 }
 
 export interface ComposedReplicas {
@@ -67,7 +70,8 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
       const standbys = new KeepStandbys({ ...deps, signs });
       const places = new KeepPlaces({ records, board, clock, log });
       signal.addEventListener("abort", () => passages.close(), { once: true });
-      const work = [keeper, standbys, places];
+      const rotations = new KeepRotations({ ...deps, rotations: parts.rotations });
+      const work = [keeper, standbys, places, rotations];
       return lead(
         "vcluster-replicas",
         (leading) => Promise.all(work.map((each) => each.run(leading))),

@@ -3,8 +3,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { ulid } from "ulid";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
-import { storageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
-import type { VmDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
+import { chosenStorages } from "@gpve/domain/cluster/storage-defaults.ts";
 import { isImplemented } from "@gpve/domain/schema/method-index.ts";
 import { pveMethods } from "@gpve/domain/schema/method-table.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -21,6 +20,7 @@ import { LifeWorks } from "./application/phase/life-works.ts";
 import { VmPhases } from "./application/phase/vm-phases.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { cacheReader, type KindAdapter } from "./application/v1/adapter.ts";
+import { clusterDefaults, vmDefaultsOf } from "./application/v1/defaults.ts";
 import { tenantOf } from "./application/v1/tenant-of.ts";
 import { applyObjectsOperation, submitApplyTo } from "./application/v1/apply-objects.ts";
 import { recordFailedLogin, recordHappenings, taskEnds } from "./application/v1/event-sources.ts";
@@ -40,6 +40,7 @@ import { plainlyRefused } from "./application/vcluster/plain-words.ts";
 import { eventsOfCluster } from "./application/vcluster/cluster-events.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ClusterMoves } from "./application/vcluster/cluster-moves.ts";
+import { ClusterRotations } from "./application/vcluster/cluster-rotations.ts";
 import { ClusterUpgrades } from "./application/vcluster/cluster-upgrades.ts";
 import { ClusterSaves } from "./application/vcluster/cluster-saves.ts";
 import { PodMapping } from "./application/vcluster/pod-mapping.ts";
@@ -119,6 +120,7 @@ export function composeKinds(
   readonly seals: SealedItems;
   readonly vclusterMoves: ClusterMoves;
   readonly vclusterWorkerMoves: WorkerMoves;
+  readonly vclusterRotations: ClusterRotations;
   readonly register: (engine: OperationEngine) => void;
 } {
   const calls = plainlyRefused(parts.calls, parts.records);
@@ -133,12 +135,14 @@ export function composeKinds(
     calls,
     taskEnd: ended,
   });
+  const vclusterRotations = new ClusterRotations({ ...parts, calls, taskEnd: ended });
   const vclusterSaves = new ClusterSaves({
     ...parts,
     calls,
     vclusters,
     upgrades: vclusterUpgrades,
-    defaults: () => storageDefaults(parts.records),
+    rotations: vclusterRotations,
+    storages: () => chosenStorages(parts.records),
     taskEnd: ended,
     log: parts.shared.log,
     shutdown: parts.stop,
@@ -153,7 +157,7 @@ export function composeKinds(
     ...parts,
     calls,
     vclusters,
-    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+    taskEnd: ended,
   });
   const adapters = createKindAdapters({
     board: parts.board,
@@ -173,15 +177,7 @@ export function composeKinds(
     },
     vclusters,
     tasks: taskRecords,
-    progress: (upid) => {
-      const operation = parts.engine.get(upid);
-      return operation === undefined
-        ? undefined
-        : {
-            progress: operation.progress,
-            ...given({ step: operation.progressText }),
-          };
-    },
+    running: (upid) => parts.engine.get(upid),
   });
   const seals = new SealedItems(parts.sealer, adapters);
   const apply = applyObjectsOperation({
@@ -199,19 +195,16 @@ export function composeKinds(
     seals,
     vclusterMoves,
     vclusterWorkerMoves,
+    vclusterRotations,
     register: (engine) => {
       engine.register(apply);
       engine.register(vclusterMoves.operation());
       engine.register(vclusterUpgrades.operation());
+      for (const rotation of vclusterRotations.operations()) engine.register(rotation);
       engine.register(vclusterWorkerMoves.operation());
       engine.register(resetStateOperation);
     },
   };
-}
-
-function vmDefaultsOf({ records, board }: Pick<V1Parts, "records" | "board">, node: string): VmDefaults {
-  const { vmDisk } = storageDefaults(records);
-  return { ...given({ vmDisk }), ...board.get(node)?.report?.defaults };
 }
 
 /** Records what happens: changes of nodes' health, tasks that fail, logins that fail. */
@@ -250,7 +243,7 @@ export function composeEvents(
 }
 
 export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
-  const work = new NodeWork(parts.calls, () => storageDefaults(parts.records));
+  const work = new NodeWork(parts.calls, () => chosenStorages(parts.records));
   return createV1Api({
     ...parts.shared,
     version: PRODUCT_VERSION,
@@ -289,10 +282,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     storeMembers: new StoreMembers(parts.storeMembers),
     invite: (options) => parts.membership.invite(options),
     caFingerprint: () => parts.pki.caFingerprint,
-    defaults: (node) => ({
-      storage: { vmDisk: "local", iso: "local", backup: "local", ...storageDefaults(parts.records) },
-      ...parts.board.get(node ?? "")?.report?.defaults,
-    }),
+    defaults: (node) => clusterDefaults(parts, node),
     pve: { methods: pveMethods, implemented: isImplemented },
     readiness: (signal) =>
       checkedParts({

@@ -26,7 +26,6 @@ import { composeAgentFace, composeDirectory } from "./compose-agent-face.ts";
 import { composeBackupJobs } from "./compose-backup-jobs.ts";
 import { composeReplicas } from "./compose-replicas.ts";
 import { composeReplication } from "./compose-replication.ts";
-import { composeCertificates } from "./compose-certificates.ts";
 import { composeHa } from "./compose-ha.ts";
 import { composeConsoles } from "./compose-consoles.ts";
 import { composeMappings } from "./compose-mappings.ts";
@@ -51,6 +50,7 @@ import { keepGuestPools } from "./application/pool/guest-pools.ts";
 import { openFileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
 import { leader } from "./infrastructure/leadership/store-leadership.ts";
 import { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
+import { ShownCertificates } from "./infrastructure/pki/shown-certificates.ts";
 import { createPamAccounts } from "./infrastructure/realm-pam/pam-accounts.ts";
 import { loadMasterKey } from "./infrastructure/secrets/master-key.ts";
 import { createPasswordHasher } from "./infrastructure/secrets/password-hasher.ts";
@@ -107,7 +107,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     clusterName: settings.clusterName ?? nodeName,
     names: settings.names,
   });
-  const certificates = composeCertificates({ pki, files: settings.certificateFiles, clock, log });
+  const certificates = new ShownCertificates({ pki, files: settings.certificateFiles, clock, log });
   const membership = new Membership({ records, clock, issuer: pki, random: randomBytes });
   const storageSecrets = new StorageSecrets(records, sealer);
   const storages = new StorageDefinitions(records, data.path, storageSecrets);
@@ -199,7 +199,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const lead = leader({ store, clock, log, candidate: owner });
   const backupJobs = composeBackupJobs({ ...own, access, lead });
   const { recordEvent } = events;
-  const replicas = composeReplicas({ ...own, calls, lead, recordEvent });
+  const replicas = composeReplicas({ ...own, calls, lead, recordEvent, rotations: kinds.vclusterRotations });
   const replication = composeReplication({
     ...own,
     calls,
@@ -247,10 +247,12 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         ...shared,
         ...reach,
         isProxy,
+        records,
+        clock,
+        fresh: reads.fresh,
         decide: access.decide,
         caPem: () => pki.caPem,
-        spiceProxy: () =>
-          spice === undefined ? undefined : { host: spiceHost(settings, nodeName), port: spice.address.port },
+        spiceProxy: () => spice?.reach,
       });
       const pve = createPveApi({
         ...shared,
@@ -329,7 +331,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       listener = await listen({
         host: settings.host,
         port: settings.port,
-        ...certificates.options(),
+        ...certificates.pair(),
         isProxy,
         onRequest: createEntry({ pve, v1, log, isProxy }),
         onUpgrade: consoles.onUpgrade,
@@ -339,11 +341,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       if (settings.spicePort !== undefined) {
         spice = await listenForSpice({
           host: settings.host,
+          nodeName,
           port: settings.spicePort,
-          certificate: () => {
-            const { certPem: cert, keyPem: key } = pki.serverTls();
-            return { cert, key };
-          },
+          certificate: () => certificates.pair().agentCertificate,
           calls,
           verify: (ticket) => tickets.verifySpice(ticket),
           newRequestId: shared.newRequestId,
@@ -387,9 +387,4 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       await records.close();
     },
   };
-}
-
-/** A server that listens everywhere is called by its name. */
-function spiceHost({ host }: Pick<ServerSettings, "host">, nodeName: string): string {
-  return host === "0.0.0.0" || host === "::" ? nodeName : host;
 }

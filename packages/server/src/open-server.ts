@@ -11,7 +11,7 @@ import type { MemoryNodeBoard } from "./application/node/board.ts";
 import type { Membership } from "./application/node/membership.ts";
 import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import type { StorageSecrets } from "./application/storage/storage-secrets.ts";
-import type { Certificates } from "./compose-certificates.ts";
+import type { ShownCertificates } from "./infrastructure/pki/shown-certificates.ts";
 import type { FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
 import type { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
 import type { Listener } from "./presentation/listener/listener.ts";
@@ -24,7 +24,7 @@ export interface OpenServer {
   readonly storageSecrets: StorageSecrets;
   readonly pki: ClusterPki;
   /** What clients are shown. */
-  readonly certificates: Pick<Certificates, "shown" | "onChange" | "caFile">;
+  readonly certificates: Pick<ShownCertificates, "shown" | "onChange" | "caFile">;
   readonly membership: Membership;
   readonly board: MemoryNodeBoard;
   readonly engine: OperationEngine;

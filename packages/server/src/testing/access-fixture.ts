@@ -87,6 +87,7 @@ export async function openAccessFixture(): Promise<AccessFixture> {
   });
   const resources = new Map<string, Record<string, unknown>>();
   const pools = new Pools({
+    requireRoom: () => undefined,
     records,
     directory: access.directory,
     resourceRow: (kind, id) => resources.get(`${kind}/${id}`),

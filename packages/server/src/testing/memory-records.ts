@@ -3,6 +3,12 @@ import type { Collection, CollectionDef, Entry, Records, Tx } from "@gpve/store/
 
 type Listener = (id: string, entry: Entry<unknown> | undefined, previous: Entry<unknown> | undefined) => void;
 
+interface Write {
+  readonly def: CollectionDef<unknown>;
+  readonly id: string;
+  readonly json: string | undefined;
+}
+
 export class MemoryRecords implements Records {
   #revision = 1;
   readonly #data = new Map<string, { json: string; created: number; revision: number; version: number }>();
@@ -34,7 +40,7 @@ export class MemoryRecords implements Records {
   }
 
   async transact<R>(change: (tx: Tx) => R): Promise<R> {
-    const writes = new Map<string, { def: CollectionDef<unknown>; id: string; json: string | undefined }>();
+    const writes = new Map<string, Write>();
     const tx: Tx = {
       get: (def, id) => {
         const pending = writes.get(def.prefix + id);
@@ -70,8 +76,20 @@ export class MemoryRecords implements Records {
         writes.set(def.prefix + id, { def: def as CollectionDef<unknown>, id, json: undefined });
       },
     };
-    const result = change(tx);
-    await Promise.resolve();
+    // As real records do: whoever was beaten looks again.
+    for (;;) {
+      const seen = this.#revision;
+      const result = change(tx);
+      await Promise.resolve();
+      if (this.#revision === seen) {
+        this.#write(writes);
+        return result;
+      }
+      writes.clear();
+    }
+  }
+
+  #write(writes: ReadonlyMap<string, Write>): void {
     if (writes.size > 0) this.#revision++;
     for (const [key, { def, id, json }] of writes) {
       const previous = this.#get(def, id);
@@ -95,7 +113,6 @@ export class MemoryRecords implements Records {
         for (const listener of listeners) listener(id, this.#get(def, id), previous);
       }
     }
-    return result;
   }
 
   fresh(): Promise<void> {

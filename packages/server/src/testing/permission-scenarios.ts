@@ -406,6 +406,7 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
   ["simulatePlace", { own: `${PLACES}; needs Sys.Audit on /nodes` }],
   ["simulateNodeLoss", { own: `${PLACES}; needs Sys.Audit on /nodes` }],
   ["failoverVm", { own: "PVE moves a configuration file by hand as root; needs VM.Migrate on the VM" }],
+  ["vmTunnel", { own: "PVE has no lines to ports of guests; a websocket, needs VM.Console on the VM" }],
   ["haEvidence", { own: "PVE has it in each node's syslog; needs Sys.Audit on /" }],
   ["haMaintenance", { own: "PVE has it as a command of root's; needs Sys.Console on /" }],
   ...[

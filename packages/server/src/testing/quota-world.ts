@@ -1,6 +1,6 @@
 // Servers with quotas over one store, and a node that makes guests as agents do: a record first, the rest later, and a
 // task that ends. What it is told happens some time after, in any order, and may fail.
-import { given } from "@gpve/contracts/given.ts";
+import { straight } from "./node-calls.ts";
 import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { AgentCall, AgentConnection, AgentReply } from "@gpve/domain/node/agent-port.ts";
@@ -67,7 +67,7 @@ export async function openQuotaServer(
     owner,
     clock,
     node,
-    divert,
+    divert = straight.divert,
   }: {
     readonly owner: string;
     readonly clock: Clock;
@@ -84,7 +84,7 @@ export async function openQuotaServer(
     localNode: node.node,
     decide: decideAnything,
     gate: quotas.gate,
-    ...given({ divert }),
+    divert,
   });
   const access = { has: () => true, require: () => undefined, privileges: () => new Map() };
   return {

@@ -1,7 +1,9 @@
 // Both faces of a server over one real authoriser, one set of records and one agent with its real methods. Work that an
 // agent would start is accepted and not done: what is of interest is who may ask for it.
+import { straight } from "./node-calls.ts";
 import { plainItems } from "./plain-items.ts";
-import { createServer } from "node:http";
+import { once } from "node:events";
+import { Agent, createServer, request, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAgent } from "@gpve/agent/application/agent.ts";
 import { createBackupExtensions } from "@gpve/agent/presentation/pve/backup/backup-extensions.ts";
@@ -54,7 +56,7 @@ import { createConsoleHandlers } from "../presentation/http/console/console-hand
 import { createEntry } from "../presentation/http/entry.ts";
 import { createPveApi } from "../presentation/http/pve/pve-api.ts";
 import { actorOf, openAccessFixture } from "./access-fixture.ts";
-import { unknownPhases } from "./unknown-phases.ts";
+import { quietKinds } from "./quiet-kinds.ts";
 
 export const UPID = "UPID:n1:00000001:00000002:65000000:qmstart:100:root@pam:";
 const EVENT = "01J00000000000000000000000";
@@ -126,14 +128,20 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   const directory = { connection: (node: string) => (node === "n1" ? new LocalAgent(agent) : undefined) };
   const quotas = composeQuotas({ records, board, clock, log: silentLogger, owner: "n1" });
   const { gate } = quotas;
-  const calls = new NodeCalls({ agents: () => directory, localNode: "n1", decide: access.decide, gate });
+  const calls = new NodeCalls({
+    agents: () => directory,
+    localNode: "n1",
+    decide: access.decide,
+    ...straight,
+    gate,
+  });
   const { engine } = testEngine();
   const storages = new StorageDefinitions(records);
   await storages.ensureDefault("/nowhere/local");
   const adapters = createKindAdapters({
     board,
+    ...quietKinds,
     quotaUsage: (quota) => quotas.view.usage(quota),
-    phases: unknownPhases,
     ownNode: () => undefined,
     storageWork: storageWork(storages, storageChecks({ calls, board, localNode: "n1" })),
     tasks: taskRecords,
@@ -196,7 +204,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   const stop = new AbortController();
   const v1 = composeV1({
     shared,
-    phases: unknownPhases,
+    ...quietKinds,
     records,
     clock,
     engine,
@@ -212,6 +220,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   } as unknown as V1Parts);
   const server = createServer(createEntry({ isProxy: () => false, pve, v1, log: quiet }));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const line = new Agent({ keepAlive: true });
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const reset = () => records.transact(putEverything);
   await reset();
@@ -221,16 +230,18 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     records,
     reset,
     ask: async (as, method, path, body) => {
-      const response = await fetch(base + path, {
-        method,
-        headers: {
-          authorization: `Test ${as}`,
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-      if (path.includes("watch=1")) return { status: response.status, text: await firstObjects(response) };
-      return { status: response.status, text: await response.text() };
+      const payload = body === undefined ? undefined : JSON.stringify(body);
+      const headers = {
+        authorization: `Test ${as}`,
+        ...(payload === undefined
+          ? {}
+          : { "content-type": "application/json", "content-length": Buffer.byteLength(payload) }),
+      };
+      // Tens of thousands are asked: `fetch` would take longer than the answers.
+      const asked = request(base + path, { method, headers, agent: line });
+      asked.end(payload);
+      const [response] = (await once(asked, "response")) as [IncomingMessage];
+      return { status: response.statusCode ?? 0, text: await textOf(response, path.includes("watch=1")) };
     },
     ended: async (task) => (await engine.wait(task)).exitStatus ?? "",
     addUser: (userid, privileges) =>
@@ -247,6 +258,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
       stop.abort(new Error("the test ends"));
       v1.close();
       quotas.stop();
+      line.destroy();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
       await engine.stop();
@@ -274,15 +286,14 @@ function putSubject(tx: Tx, { authid, grants, privsep }: TestSubject): void {
 }
 
 /** A watch shows everything first, then says so. */
-async function firstObjects(response: Response): Promise<string> {
+/** Of what goes on for ever, as much as is there at first. */
+async function textOf(response: IncomingMessage, isWatch: boolean): Promise<string> {
   let text = "";
-  const reader = response.body?.getReader();
-  while (response.status === 200 && !text.includes("BOOKMARK")) {
-    const next = await reader?.read();
-    if (next === undefined || next.done) break;
-    text += Buffer.from(next.value).toString();
+  response.setEncoding("utf8");
+  for await (const chunk of response) {
+    text += String(chunk);
+    if (isWatch && text.includes("BOOKMARK")) break;
   }
-  await reader?.cancel();
   return text;
 }
 
@@ -374,6 +385,7 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
         engine: idle,
         sampled: () => undefined,
         imageStorages: () => ["local"],
+        defaults: () => ({}),
         archivedConfig,
       }),
       createBackupHandlers({
@@ -400,7 +412,13 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
       },
     ],
     extensions: {
-      ...createVmExtensions({ host, engine: idle, imageStorages: () => ["local"], archivedConfig }),
+      ...createVmExtensions({
+        host,
+        engine: idle,
+        imageStorages: () => ["local"],
+        defaults: () => ({}),
+        archivedConfig,
+      }),
       ...createBackupExtensions({ host: vzdumpPorts, engine: idle }),
       "POST /gpve/nodes/{node}/probe": done,
       "GET /gpve/nodes/{node}/images": () => [],

@@ -20,6 +20,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
+import { noteVolumes } from "../vcluster/note-volumes.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { BackupJobs } from "./backup-jobs.ts";
@@ -160,7 +161,8 @@ export class DueJobs {
       const begun = await begin({ vcluster }, async () => {
         const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup" as const;
         const { requestId } = ctx;
-        const params = { vcluster, tenant, requestId, ...clusterRunParameters(job) };
+        const notes = await noteVolumes(this.#deps, cluster, node, `${requestId}-${vcluster}`);
+        const params = { vcluster, tenant, requestId, ...clusterRunParameters(job), ...notes };
         return (await this.#deps.calls.call(node, route, params, ctx)).data;
       });
       if (begun !== undefined) clusterUpids.push(begun);

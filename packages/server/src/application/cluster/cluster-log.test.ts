@@ -22,19 +22,19 @@ const event = (id: string, lastAt: number, name: string) => ({
 });
 const sources = { events: () => [event("e1", 110_000, "ann@pve")], tasks: () => [task], localNode: "n1" };
 
+const viewer = (auditor: boolean, userid: string) => ({ actor: { userid }, access: { has: () => auditor } });
+
 test("shows tasks and events newest first to those who may", () => {
-  const rows = clusterLog(sources, { auditor: true, userid: "root@pam" }, 50);
+  const rows = clusterLog(sources, viewer(true, "root@pam"), 50);
   expect(rows.map(({ time, pri, msg }) => [time, pri, msg])).toEqual([
     [120, 4, `end task ${upid} no space`],
     [110, 4, "login failed (2 times)"],
     [100, 6, `starting task ${upid}`],
   ]);
-  expect(clusterLog(sources, { auditor: true, userid: "root@pam" }, 1)).toHaveLength(1);
+  expect(clusterLog(sources, viewer(true, "root@pam"), 1)).toHaveLength(1);
 });
 
 test("shows others only what they did", () => {
-  expect(clusterLog(sources, { auditor: false, userid: "ann@pve" }, 50).map((row) => row.user)).toEqual([
-    "ann@pve",
-  ]);
-  expect(clusterLog(sources, { auditor: false, userid: "bob@pve" }, 50)).toEqual([]);
+  expect(clusterLog(sources, viewer(false, "ann@pve"), 50).map((row) => row.user)).toEqual(["ann@pve"]);
+  expect(clusterLog(sources, viewer(false, "bob@pve"), 50)).toEqual([]);
 });

@@ -1,4 +1,5 @@
 // GET /cluster/log: what happened lately, newest first, put together from events and tasks as PVE words them.
+import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
 import type { EventRecord } from "../v1/events.ts";
 import type { Entry } from "@gpve/store/records/port.ts";
@@ -9,10 +10,10 @@ export interface ClusterLogSources {
   readonly localNode: string;
 }
 
+/** Who has Sys.Syslog on / sees everything, others what they did themselves. */
 export interface ClusterLogViewer {
-  /** May see everything (Sys.Syslog on /); others see what they did themselves. */
-  readonly auditor: boolean;
-  readonly userid: string;
+  readonly actor: Pick<Actor, "userid"> | undefined;
+  readonly access: Pick<AccessView, "has">;
 }
 
 export interface LogRow {
@@ -33,12 +34,13 @@ export function clusterLog(
   viewer: ClusterLogViewer,
   max: number,
 ): readonly LogRow[] {
+  const mayAudit = viewer.access.has("/", ["Sys.Syslog"]);
   const rows = [
     ...sources.events().map(({ id, value }) => eventRow(id, value, sources.localNode)),
     ...sources.tasks().flatMap(taskRows),
   ];
   return rows
-    .filter((row) => viewer.auditor || row.user === viewer.userid)
+    .filter((row) => mayAudit || row.user === viewer.actor?.userid)
     .toSorted((a, b) => b.time - a.time || (a.uid < b.uid ? 1 : -1))
     .slice(0, max);
 }

@@ -1,4 +1,5 @@
 import { nodeListRow } from "./resource-rows.ts";
+import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 
 export interface ClusterIdentity {
@@ -53,9 +54,10 @@ function localView(views: readonly NodeView[], localNode: string): NodeView | un
 }
 
 /** Rows of GET /nodes; usage only for those who may audit the node. */
+/** Figures are for who may audit the node. */
 export function nodeList(
   board: NodeBoard,
-  mayAudit: (node: string) => boolean,
+  access: Pick<AccessView, "has">,
 ): readonly Record<string, unknown>[] {
-  return board.list().map((view) => nodeListRow(view, mayAudit(view.node)));
+  return board.list().map((view) => nodeListRow(view, access.has(`/nodes/${view.node}`, ["Sys.Audit"])));
 }

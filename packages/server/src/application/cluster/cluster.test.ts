@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import {
   managerCollection,
@@ -106,6 +107,11 @@ function lister(): ListResources {
       version: permissions,
     }),
     storages: () => storages,
+    vclusters: records.collection(vclusterCollection),
+    ha: {
+      resources: records.collection(resourceCollection),
+      manager: records.collection(managerCollection),
+    },
   });
 }
 let permissions = {};
@@ -119,6 +125,7 @@ test("shows how HA has a guest that is under it, anew when that changes", async 
     board,
     pools: () => ({ ids: () => [], ofGuest: () => undefined, version: permissions }),
     storages: () => storages,
+    vclusters: records.collection(vclusterCollection),
     ha: {
       resources: records.collection(resourceCollection),
       manager: records.collection(managerCollection),
@@ -361,8 +368,13 @@ test("a node keeps its id when another goes, and exactly one is local at any ser
 test("hides usage of nodes from those who may not audit them", () => {
   views = [nodeView("n1")];
   generation++;
-  expect(nodeList(board, () => true)[0]).toMatchObject({ node: "n1", mem: 40, maxmem: 100, uptime: 12 });
-  expect(nodeList(board, () => false)[0]).toEqual({
+  expect(nodeList(board, { has: () => true })[0]).toMatchObject({
+    node: "n1",
+    mem: 40,
+    maxmem: 100,
+    uptime: 12,
+  });
+  expect(nodeList(board, { has: () => false })[0]).toEqual({
     id: "node/n1",
     type: "node",
     node: "n1",

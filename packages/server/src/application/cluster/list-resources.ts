@@ -26,9 +26,8 @@ export interface ListResourcesDeps {
   readonly board: NodeBoard;
   readonly pools: () => PoolMembership;
   readonly storages: () => readonly StorageListing[];
-  readonly vclusters?: Pick<Collection<VirtualClusterRecord>, "list">;
-  /** Absent: nothing is under HA. */
-  readonly ha?: {
+  readonly vclusters: Pick<Collection<VirtualClusterRecord>, "list">;
+  readonly ha: {
     readonly resources: Pick<Collection<HaResource>, "list" | "get">;
     readonly manager: Pick<Collection<ManagerStatus>, "get">;
   };
@@ -112,9 +111,9 @@ export class ListResources {
       guests.list(),
       pools.version,
       storages(),
-      this.#deps.vclusters?.list(),
-      this.#deps.ha?.resources.list(),
-      this.#deps.ha?.manager.get(MANAGER_STATUS_ID),
+      this.#deps.vclusters.list(),
+      this.#deps.ha.resources.list(),
+      this.#deps.ha.manager.get(MANAGER_STATUS_ID),
     ];
     return this.#lists.get(facts, `${viewer.actor?.authid ?? ""} ${type ?? ""}`, () =>
       jsonList(this.#parts(type, viewer, pools)),
@@ -149,7 +148,7 @@ export class ListResources {
       else for (const { json } of rows) parts.push(json);
     }
     if (type === undefined) {
-      for (const { value } of this.#deps.vclusters?.list() ?? [])
+      for (const { value } of this.#deps.vclusters.list())
         if (access.has(`/pool/${value.tenant}`, ["VC.Audit"]))
           parts.push(JSON.stringify(vclusterRow(value, this.#deps.board.get(value.node))));
     }

@@ -3,6 +3,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { runtimeIn } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { GuestRuntime, NodeView, StorageRuntime } from "@gpve/domain/node/runtime.ts";
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -42,7 +43,7 @@ export function guestRow(
 /** A type of its own, so that what lists guests does not take it for one. */
 export function vclusterRow(record: VirtualClusterRecord, view: NodeView | undefined): Row {
   const { name, tenant, node } = record;
-  const runtime = view?.report?.vclusters?.find((each) => each.name === keyOf(record));
+  const runtime = runtimeIn(view?.report?.vclusters, keyOf(record));
   const running = runtime?.phase === "Running" ? "running" : "stopped";
   return {
     id: `vcluster/${tenant}/${name}`,

@@ -68,8 +68,7 @@ export class HaConfig {
 
   /** Of all resources: whoever changes one by what he saw names it. */
   digest(of: keyof typeof digested = "resources"): string {
-    const rows: readonly unknown[] = this.#all<unknown>(digested[of]);
-    return createHash("sha1").update(JSON.stringify(rows)).digest("hex");
+    return digestOf(this.#all<unknown>(digested[of]));
   }
 
   async addResource(text: string, type: string | undefined, options: ResourceOptions): Promise<void> {
@@ -90,8 +89,8 @@ export class HaConfig {
 
   async setResource(text: string, options: ResourceOptions, { remove, digest }: Change): Promise<void> {
     const { sid } = parseSid(text);
-    this.#requireDigest(digest, "resources");
     await this.#deps.records.transact((tx) => {
+      requireDigest(tx, digest, "resources");
       const before = tx.get(resourceCollection, sid)?.value;
       if (before === undefined) throw missing(`no such resource '${sid}'`);
       tx.put(resourceCollection, sid, this.#changed(tx, before, options, remove));
@@ -105,13 +104,7 @@ export class HaConfig {
       if (tx.get(resourceCollection, sid) === undefined)
         throw missing(`cannot delete service '${sid}', not HA managed!`);
       tx.delete(resourceCollection, sid);
-      if (!purge) return;
-      for (const { id, value } of tx.list(ruleCollection)) {
-        if (!value.resources.includes(sid)) continue;
-        const resources = value.resources.filter((each) => each !== sid);
-        if (resources.length === 0) tx.delete(ruleCollection, id);
-        else tx.put(ruleCollection, id, { ...value, resources });
-      }
+      if (purge) removeFromRules(tx, sid);
     });
   }
 
@@ -127,8 +120,8 @@ export class HaConfig {
 
   async putGroup(group: HaGroup, isNew: boolean, digest?: string): Promise<void> {
     this.#requireNodes(group.nodes);
-    this.#requireDigest(digest, "groups");
     await this.#deps.records.transact((tx) => {
+      requireDigest(tx, digest, "groups");
       const before = tx.get(groupCollection, group.group);
       if (isNew && before !== undefined) throw alreadyThere(`ha group ID '${group.group}' already defined`);
       if (!isNew && before === undefined) throw missing(`no such ha group '${group.group}'`);
@@ -156,6 +149,11 @@ export class HaConfig {
     });
   }
 
+  /** While it is on, guests under HA leave the node and none comes. */
+  async maintenance(node: string, enabled: boolean, by: string): Promise<void> {
+    await this.command(`${enabled ? "enable" : "disable"}-node-maintenance ${node}`, by);
+  }
+
   requireNode(node: string): void {
     if (!this.#deps.knowsNode(node)) throw parameterError({ node: `no such cluster node '${node}'` });
   }
@@ -169,11 +167,6 @@ export class HaConfig {
       const [node = ""] = entry.split(":");
       if (!this.#deps.knowsNode(node)) throw parameterError({ nodes: `no such cluster node '${node}'` });
     }
-  }
-
-  #requireDigest(digest: string | undefined, of: keyof typeof digested): void {
-    if (digest !== undefined && digest !== this.digest(of))
-      throw refused("detected modified configuration - file changed by other user? Try again.\n");
   }
 
   #changed(tx: Tx, before: HaResource, options: ResourceOptions, remove: readonly string[]): HaResource {
@@ -198,5 +191,35 @@ export class HaConfig {
 
   #all<T>(def: CollectionDef<T>): readonly T[] {
     return valuesOf(this.#deps.records, def);
+  }
+}
+
+/** What was seen is what is changed, also where another changes it at the same time. */
+export function requireDigest(tx: Tx, digest: string | undefined, of: keyof typeof digested): void {
+  if (digest === undefined) return;
+  const rows = tx.list<unknown>(digested[of]).map(({ value }) => value);
+  if (digest !== digestOf(rows))
+    throw refused("detected modified configuration - file changed by other user? Try again.\n");
+}
+
+function digestOf(rows: readonly unknown[]): string {
+  return createHash("sha1").update(JSON.stringify(rows)).digest("hex");
+}
+
+/** Of a guest that is gone: the next one with its id is not under HA by that. */
+export function removeGuestFromHa(tx: Tx, vmid: number): void {
+  for (const sid of [`vm:${vmid}`, `ct:${vmid}`]) {
+    if (tx.get(resourceCollection, sid) === undefined) continue;
+    tx.delete(resourceCollection, sid);
+    removeFromRules(tx, sid);
+  }
+}
+
+function removeFromRules(tx: Tx, sid: string): void {
+  for (const { id, value } of tx.list(ruleCollection)) {
+    if (!value.resources.includes(sid)) continue;
+    const resources = value.resources.filter((each) => each !== sid);
+    if (resources.length === 0) tx.delete(ruleCollection, id);
+    else tx.put(ruleCollection, id, { ...value, resources });
   }
 }

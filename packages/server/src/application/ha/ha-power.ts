@@ -2,7 +2,7 @@
 // `hamigrate`. Told to the node itself, HA would at once undo it.
 import { askedBy } from "@gpve/domain/request/context.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import { managerCollection, MANAGER_STATUS_ID, sidOf, type HaResource } from "@gpve/domain/ha/collections.ts";
+import { managerCollection, MANAGER_STATUS_ID, type HaResource } from "@gpve/domain/ha/collections.ts";
 import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
@@ -57,7 +57,7 @@ export class HaPower {
 
   /** Answers in the node's place where the guest is under HA; the call was judged before. */
   async divert(route: string, params: Params, ctx: Asking): Promise<AgentReply | undefined> {
-    if (DESTROY.test(route)) await this.#destroy(Number(params["vmid"]), params["purge"] === true);
+    if (DESTROY.test(route) && params["purge"] !== true) this.#requirePurge(Number(params["vmid"]));
     const verb = ROUTE.exec(route)?.[1];
     if (verb === undefined || params["skiplock"] === true) return undefined;
     const resource = this.#managed(Number(params["vmid"]));
@@ -74,14 +74,12 @@ export class HaPower {
     return { data: upid };
   }
 
-  /** PVE's text. */
-  async #destroy(vmid: number, purge: boolean): Promise<void> {
+  /** PVE's text. What HA knows of it goes when it is gone (`removeGuestFromHa`): one that cannot be deleted keeps it. */
+  #requirePurge(vmid: number): void {
     const { records, config } = this.#deps;
     const guest = records.collection(guestCollection).get(String(vmid))?.value;
-    if (guest === undefined || config.find(guest) === undefined) return;
-    if (!purge)
+    if (guest !== undefined && config.find(guest) !== undefined)
       throw conflict(`unable to remove VM ${vmid} - used in HA resources and purge parameter not set.`);
-    await config.removeResource(sidOf(guest), true);
   }
 
   /** One that is ignored, or that HA ignores while it is disarmed so, is the operator's. */

@@ -10,13 +10,13 @@ import {
   type HaRuleRecord,
 } from "@gpve/domain/ha/collections.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
-import { compileRules } from "@gpve/domain/ha/compile-rules.ts";
+import { compileRules, crowdedApart, type Crowded } from "@gpve/domain/ha/compile-rules.ts";
 import { rulesOf } from "@gpve/domain/ha/services-view.ts";
 import { nodesUsedBy } from "@gpve/domain/ha/usage.ts";
 import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import type { HaConfig } from "./ha-config.ts";
+import { requireDigest, type Change, type HaConfig } from "./ha-config.ts";
 
 export interface RuleOptions {
   readonly resources?: string | undefined;
@@ -63,13 +63,14 @@ export class HaRules {
       if (all.some((each) => each.rule === rule)) throw alreadyThere(`HA rule '${rule}' already defined`);
       const order = Math.max(0, ...all.map((each) => each.order)) + 1;
       const fresh = this.#changed({ rule, type, resources: [], order }, options, []);
-      this.#requireSound(tx, fresh, [...all, fresh]);
+      this.#requireSound(tx, fresh, all);
       tx.put(ruleCollection, rule, fresh);
     });
   }
 
-  async set(rule: string, type: string, options: RuleOptions, remove: readonly string[]): Promise<void> {
+  async set(rule: string, type: string, options: RuleOptions, { remove, digest }: Change): Promise<void> {
     await this.#records.transact((tx) => {
+      requireDigest(tx, digest, "rules");
       const all = tx.list(ruleCollection).map(({ value }) => value);
       const before = all.find((each) => each.rule === rule);
       if (before === undefined) throw missing(`no such ha rule '${rule}'`);
@@ -77,7 +78,7 @@ export class HaRules {
         throw refused(`cannot change type of rule '${rule}' from ${before.type} to ${type}`);
       const after = this.#changed(before, options, remove);
       const others = all.filter((each) => each !== before);
-      this.#requireSound(tx, after, [...others, after]);
+      this.#requireSound(tx, after, others);
       tx.put(ruleCollection, rule, after);
     });
   }
@@ -134,15 +135,21 @@ export class HaRules {
     return after;
   }
 
-  #requireSound(tx: Tx, rule: HaRuleRecord, all: readonly HaRuleRecord[]): void {
+  #requireSound(tx: Tx, rule: HaRuleRecord, others: readonly HaRuleRecord[]): void {
     const known = tx.list(resourceCollection).map(({ value }) => value);
     const stranger = rule.resources.find((sid) => !known.some((each) => each.sid === sid));
     if (stranger !== undefined)
       throw parameterError({ resources: `cannot use unmanaged resource(s) ${stranger}.` });
     if (rule.disable === true) return;
     const groups = tx.list(groupCollection).map(({ value }) => value);
-    const { dropped } = compileRules(rulesOf(all, groups, known), this.#nodes());
-    const why = dropped.find(({ id }) => id === rule.rule)?.reason;
+    const rules = rulesOf([...others, rule], groups, known);
+    const { dropped } = compileRules(rules, this.#nodes());
+    const why =
+      dropped.find(({ id }) => id === rule.rule)?.reason ??
+      // What does not fit without it either is not its fault: a node may have been removed.
+      (crowdedApart(rulesOf(others, groups, known), this.#nodes()) === undefined
+        ? crowdedText(crowdedApart(rules, this.#nodes()))
+        : undefined);
     if (why !== undefined)
       throw parameterError({ [`${rule.type}`]: `Rule '${rule.rule}' is invalid: ${why}` });
   }
@@ -150,4 +157,10 @@ export class HaRules {
   #all(): readonly HaRuleRecord[] {
     return valuesOf(this.#records, ruleCollection).toSorted((a, b) => a.order - b.order);
   }
+}
+
+function crowdedText(crowded: Crowded | undefined): string | undefined {
+  if (crowded === undefined) return undefined;
+  const { resources, nodes } = crowded;
+  return `${resources.join(", ")} must be apart, and rules that are strict leave them ${nodes.join(", ") || "no node"}`;
 }

@@ -26,6 +26,13 @@ export interface HaStatusDeps {
   readonly nodes: () => readonly string[];
 }
 
+export interface EvidenceLine extends Pick<Evidence, "by" | "role"> {
+  /** RFC 3339 */
+  readonly at: string;
+  readonly level: string;
+  readonly text: string;
+}
+
 type Row = Record<string, unknown>;
 const OLD_MS = 30_000;
 
@@ -85,8 +92,14 @@ export class HaStatus {
     };
   }
 
-  /** Newest last. `about`: a service or a node. */
-  evidence(about: string | undefined): readonly Evidence[] {
+  /** Newest last, line by line. `about`: a service or a node. */
+  evidence(about: string | undefined): readonly EvidenceLine[] {
+    return this.#evidence(about).flatMap(({ at, by, role, lines }) =>
+      lines.map((line) => ({ at: new Date(at).toISOString(), by, role, ...line })),
+    );
+  }
+
+  #evidence(about: string | undefined): readonly Evidence[] {
     const all = valuesOf(this.#deps.records, evidenceCollection).toSorted((a, b) => a.at - b.at);
     if (about === undefined) return all;
     const nodes = new Set(all.flatMap((each) => nodesOf(each, about)));

@@ -3,6 +3,7 @@ import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { Coordinator } from "@gpve/domain/ha/coordinator.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { ManagerEnvironment } from "./manager-environment.ts";
 
@@ -20,18 +21,17 @@ export async function keepManager(deps: KeepManagerDeps, signal: AbortSignal): P
   const { environment, clock, log } = deps;
   environment.begin(false);
   const coordinator = new Coordinator(environment.view);
-  while (!signal.aborted) {
+  await every(ROUND_MS, { clock, signal }, async () => {
     try {
       environment.begin(await isFresh(deps, signal));
       coordinator.round();
       await environment.commit();
     } catch (err) {
-      if (signal.aborted) break;
+      if (signal.aborted) return;
       const level = isAppError(err, "object.conflict") ? "info" : "warn";
       log[level]({ err: messageOf(err) }, "a round of the HA manager was given up; the next one tries again");
     }
-    await clock.sleep(ROUND_MS, signal).catch(() => undefined);
-  }
+  });
   environment.close();
 }
 

@@ -150,7 +150,8 @@ export class ManagerEnvironment {
       hasCommands: () => records.collection(commandCollection).list().length > 0,
       takeOver: (sid, _from, to) => {
         const vmid = vmidOf(sid);
-        this.#changes.takeOvers.set(vmid, { vmid, to });
+        const from = this.#guest(sid)?.node;
+        if (from !== undefined) this.#changes.takeOvers.set(vmid, { vmid, from, to });
       },
       clearGuestLock: (sid) => {
         const lock = this.#guest(sid)?.summary.lock;

@@ -22,6 +22,8 @@ import { noteMove } from "../node/guest-moves.ts";
 
 export interface TakeOver {
   readonly vmid: number;
+  /** Whose it was when that was decided. */
+  readonly from: string;
   readonly to: string;
 }
 
@@ -86,7 +88,10 @@ export class RoundChanges {
   #moveGuest(tx: Tx, vmid: number): void {
     const guest = tx.get(guestCollection, String(vmid))?.value;
     if (guest === undefined) return;
-    const to = this.takeOvers.get(vmid)?.to ?? guest.node;
+    const { from = guest.node, to = guest.node } = this.takeOvers.get(vmid) ?? {};
+    // Whoever has it by now may run it.
+    if (guest.node !== from && guest.node !== to)
+      throw new AppError("object.conflict", `VM ${vmid} is node ${guest.node}'s meanwhile, not ${from}'s`);
     const owned = to === guest.node ? guest : withOwner(guest, to);
     const conf = this.unlocked.has(vmid) ? withoutLock(owned.conf) : owned.conf;
     tx.put(guestCollection, String(vmid), { ...owned, conf });

@@ -36,7 +36,7 @@ export interface MappingDeps {
   readonly localNode: string;
   readonly check: CheckOnNode;
   /** What no directory for guests may overlap, by its name alone. */
-  readonly claimed?: () => readonly ClaimedPath[];
+  readonly claimed: () => readonly ClaimedPath[];
 }
 
 type Shown = Readonly<Record<string, unknown>>;
@@ -139,7 +139,7 @@ export class Mappings {
     if (mapping.type !== "dir") return;
     const entries = mapping.map.map((text) => readEntry("dir", text));
     for (const { path = "" } of entries)
-      refuseClaimed(`directory mapping '${mapping.id}'`, plain(path), this.#deps.claimed?.() ?? []);
+      refuseClaimed(`directory mapping '${mapping.id}'`, plain(path), this.#deps.claimed());
     for (const node of new Set(entries.map((entry) => entry.node))) {
       const [fault] = (await this.#faultsOn(node, mapping, ctx, node !== localNode)) ?? [];
       if (fault !== undefined) throw refused(fault);

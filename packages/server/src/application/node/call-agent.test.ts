@@ -66,7 +66,7 @@ describe("calls to a node", () => {
 
 describe("work of a node for /api/v1", () => {
   it("is about a VM whose number is one", async () => {
-    const work = new NodeWork(callsTo({ lines: ["x"] }));
+    const work = new NodeWork(callsTo({ lines: ["x"] }), () => ({ vmDisk: "a", iso: "b", backup: "c" }));
     expect(await work.log({ node: "n1", vmid: "100" }, ctx)).toEqual({ lines: ["x"] });
     for (const vmid of ["", "x", "0100", "-1", "1e3", "1234567890"])
       await expect(work.log({ node: "n1", vmid }, ctx), vmid).rejects.toMatchObject({

@@ -44,9 +44,9 @@ export interface NodeCallsDeps {
   readonly localNode: string;
   readonly decide: Decide;
   /** Stands before every call. Absent: nobody is bounded. */
-  readonly gate?: Pick<QuotaGate, "pass">;
+  readonly gate: Pick<QuotaGate, "pass">;
   /** Answers in a node's place what is not its own to do; undefined = it is. */
-  readonly divert?: (route: string, params: Params, ctx: Asking) => Promise<AgentReply | undefined>;
+  readonly divert: (route: string, params: Params, ctx: Asking) => Promise<AgentReply | undefined>;
 }
 
 export class NodeCalls {
@@ -80,7 +80,7 @@ export class NodeCalls {
     const node = String(call.params["node"]);
     // Whoever does it: what it takes was promised before.
     const send = async (): Promise<AgentReply> =>
-      (await this.#deps.divert?.(decision.route, call.params, ctx)) ??
+      (await this.#deps.divert(decision.route, call.params, ctx)) ??
       this.#connection(node).call(
         { decision, ...call, requestId, clientAddress, ...given({ traceparent }) },
         ctx.signal,
@@ -88,9 +88,10 @@ export class NodeCalls {
     const may = (vmid: number, privilege: string): boolean => ctx.access.has(`/vms/${vmid}`, [privilege]);
     const ask = async (route: AgentRoute, params: Params): Promise<unknown> =>
       (await this.call(node, route, params, ctx)).data;
-    return (
-      this.#deps.gate?.pass({ route: decision.route, ...call, requestId, work: ctx.work, may }, ask, send) ??
-      send()
+    return this.#deps.gate.pass(
+      { route: decision.route, ...call, requestId, work: ctx.work, may },
+      ask,
+      send,
     );
   }
 

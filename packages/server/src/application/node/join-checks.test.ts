@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { requireClock, requireVersion } from "./join-checks.ts";
+import { requireClock, requireSameMinor } from "./join-checks.ts";
 
 test("a clock that is off is refused with how far, and what to do", () => {
   requireClock("n2", 0, 1_000_000);
@@ -11,8 +11,8 @@ test("a clock that is off is refused with how far, and what to do", () => {
 });
 
 test("servers of one minor version share a cluster", () => {
-  requireVersion("0.1.0", "0.1.7");
-  expect(() => requireVersion("0.2.0", "0.1.7")).toThrow(
+  requireSameMinor("0.1.0", "0.1.7");
+  expect(() => requireSameMinor("0.2.0", "0.1.7")).toThrow(
     /version 0.2.0 cannot join a cluster of version 0.1.7/,
   );
 });

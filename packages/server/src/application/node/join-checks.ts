@@ -16,7 +16,7 @@ export function requireClock(name: string, sentAtMs: number, now: number): void 
 }
 
 /** Servers share records: a further one must be able to read what is there. Patch releases go together. */
-export function requireVersion(theirs: string, ours: string): void {
+export function requireSameMinor(theirs: string, ours: string): void {
   const minor = (version: string): string => version.split(".").slice(0, 2).join(".");
   if (minor(theirs) === minor(ours)) return;
   throw new AppError(

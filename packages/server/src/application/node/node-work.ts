@@ -21,15 +21,13 @@ export interface ComponentWork extends ComponentRequest {
   readonly component: string;
 }
 
-const DEFAULT_STORAGE = "local";
-
 export class NodeWork {
   readonly #calls: Pick<NodeCalls, "call">;
-  readonly #defaults: () => StorageDefaults;
+  readonly #storages: () => Required<StorageDefaults>;
 
-  constructor(calls: Pick<NodeCalls, "call">, defaults: () => StorageDefaults = () => ({})) {
+  constructor(calls: Pick<NodeCalls, "call">, storages: () => Required<StorageDefaults>) {
     this.#calls = calls;
-    this.#defaults = defaults;
+    this.#storages = storages;
   }
 
   async taskLog(
@@ -53,7 +51,7 @@ export class NodeWork {
   }
 
   async images(node: string, wanted: string | undefined, ctx: Asking): Promise<unknown> {
-    const storage = wanted ?? this.#defaults().iso ?? DEFAULT_STORAGE;
+    const storage = wanted ?? this.#storages().iso;
     return (await this.#calls.call(node, "GET /gpve/nodes/{node}/images", { storage }, ctx)).data;
   }
 
@@ -65,7 +63,7 @@ export class NodeWork {
     ctx: Asking,
     requestId: string,
   ): Promise<string> {
-    const { name, storage = this.#defaults().iso ?? DEFAULT_STORAGE } = image;
+    const { name, storage = this.#storages().iso } = image;
     const route = `POST /gpve/nodes/{node}/images/{image}/${verb}` as const;
     return (await this.#calls.call(node, route, { image: name, storage, requestId }, ctx)).data;
   }
@@ -96,7 +94,7 @@ export class NodeWork {
 
   /** Starts operation `vzdump`; answers with its UPID. */
   async backUp(vm: VmOnNode, request: VmBackupRequest, ctx: Asking, requestId: string): Promise<string> {
-    const { storage = this.#defaults().backup ?? DEFAULT_STORAGE, ...backup } = request;
+    const { storage = this.#storages().backup, ...backup } = request;
     const params = { vmid: vmidOf(vm), storage, backup, requestId };
     return (await this.#calls.call(vm.node, "POST /gpve/nodes/{node}/vms/{vmid}/backup", params, ctx)).data;
   }

@@ -5,6 +5,8 @@ import { leftBackupCollection } from "@gpve/domain/backup/left-backups.ts";
 import { guestLabel } from "@gpve/domain/guest/guest-words.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { listText } from "@gpve/domain/scheduler/words.ts";
+import { nodesOf, vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { Tx } from "@gpve/store/records/port.ts";
 import { joinTokens, nodeRecords } from "./collections.ts";
 import { nodeConfigCollection } from "./node-configs.ts";
@@ -44,6 +46,19 @@ export function removeNode(tx: Tx, { node, force, ownNode }: RemoveNodeCommand):
       { data: { node, guests: guests.map(({ vmid }) => vmid) } },
     );
   }
+  const clusters = tx
+    .list(vclusterCollection)
+    .map(({ value }) => value)
+    .filter((cluster) => nodesOf(cluster).includes(node))
+    .map(({ tenant, name }) => `${tenant}/${name}`)
+    .toSorted();
+  if (clusters.length > 0 && !force)
+    throw new AppError(
+      "resource.busy",
+      `node '${node}' still has ${clusters.length === 1 ? "a part of a virtual cluster" : `parts of ${clusters.length} virtual clusters`}: ${listText(clusters, MAX_NAMED)}; ` +
+        `delete them or let another node take them (gpvectl node drain ${node}), or force the removal, after which nobody reaches them there`,
+      { data: { node, vclusters: clusters } },
+    );
   // A used token lets its owner repeat the join; so does one that was made for this node.
   for (const { id, value } of tx.list(joinTokens)) {
     if (value.usedBy?.node === node || value.node === node) tx.delete(joinTokens, id);

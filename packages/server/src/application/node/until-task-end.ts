@@ -1,4 +1,5 @@
-// The end of a task on a node that is there: one that is lost ends nothing that somebody could wait for.
+// The end of a task on a node that is there: one that is lost ends nothing that somebody could wait for. An agent that is started
+// again, or that a busy machine keeps from saying that it lives, goes on with its tasks, and is waited for.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -11,6 +12,7 @@ export interface TaskEndDeps {
 }
 
 const LOOK_MS = 500;
+const PATIENCE_MS = 20_000;
 
 export async function untilTaskEnd(
   { board, clock, taskEnd }: TaskEndDeps,
@@ -19,9 +21,10 @@ export async function untilTaskEnd(
   const stop = new AbortController();
   const until = AbortSignal.any([signal, stop.signal]);
   const lost = async (): Promise<never> => {
-    for (;;) {
+    for (let awayMs = 0; ;) {
       await clock.sleep(LOOK_MS, until);
-      requireOnline(board, node);
+      awayMs = board.get(node)?.health === "online" ? 0 : awayMs + LOOK_MS;
+      if (awayMs >= PATIENCE_MS) requireOnline(board, node);
     }
   };
   const watching = lost();

@@ -6,6 +6,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { isEnded } from "@gpve/kit/operation/states.ts";
+import { every } from "@gpve/kit/every.ts";
 
 export interface TakeOverDeps {
   readonly clock: Clock;
@@ -28,7 +29,7 @@ const CLAIM_MS = 15_000;
 export async function takeOverJournals(deps: TakeOverDeps, signal: AbortSignal): Promise<void> {
   const { clock, log, ownJournal } = deps;
   const seenAt = new Map<string, number>();
-  while (!signal.aborted) {
+  await every(LOOK_EVERY_MS, { clock, signal }, async () => {
     try {
       const orphans = (await deps.orphans()).filter((name) => name !== ownJournal);
       for (const name of seenAt.keys()) if (!orphans.includes(name)) seenAt.delete(name);
@@ -43,10 +44,7 @@ export async function takeOverJournals(deps: TakeOverDeps, signal: AbortSignal):
       if (!signal.aborted)
         log.warn({ err: messageOf(err) }, "the journals of other servers cannot be looked at");
     }
-    await clock
-      .sleep(LOOK_EVERY_MS, signal)
-      .catch((err: unknown) => ignore(err, "the loop ends by its condition"));
-  }
+  });
 }
 
 async function takeOver(

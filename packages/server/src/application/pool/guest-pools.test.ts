@@ -4,6 +4,7 @@ import { leftBackupCollection } from "@gpve/domain/backup/left-backups.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
+import { resourceCollection, ruleCollection } from "@gpve/domain/ha/collections.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { expect, it, vi } from "vitest";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
@@ -94,6 +95,45 @@ it("takes a guest that is purged out of the backup jobs, and only such a one", a
     pool: { pool: "prod" },
   });
   expect(records.collection(backupRunCollection).list()).toEqual([]);
+  stop();
+  await records.close();
+});
+
+it("takes a guest that is gone out of HA, with its part of the rules", async () => {
+  const records = await openRecords(openSqliteStore({ path: ":memory:" }), {
+    prefix: "/gpve/",
+    log: silentLogger,
+  });
+  const plain = {
+    state: "started",
+    maxRestart: 1,
+    maxRelocate: 1,
+    failback: true,
+    autoRebalance: true,
+  } as const;
+  const rule = (id: string, ...resources: readonly string[]) =>
+    ({ rule: id, type: "resource-affinity", affinity: "negative", resources, order: 1 }) as const;
+  await records.transact((tx) => {
+    for (const sid of ["vm:100", "vm:101"]) tx.put(resourceCollection, sid, { sid, ...plain });
+    tx.put(ruleCollection, "both", rule("both", "vm:100", "vm:101"));
+    tx.put(ruleCollection, "alone", rule("alone", "vm:100"));
+    tx.put(goneGuestCollection, "100", { vmid: 100 });
+  });
+  const stop = keepGuestPools({ records, clock: new FakeClock(), log: silentLogger });
+  const gone = records.collection(goneGuestCollection);
+  await vi.waitFor(() => expect(gone.list()).toEqual([]), { timeout: 30_000 });
+  expect(
+    records
+      .collection(resourceCollection)
+      .list()
+      .map(({ id }) => id),
+  ).toEqual(["vm:101"]);
+  expect(
+    records
+      .collection(ruleCollection)
+      .list()
+      .map(({ value }) => value.resources),
+  ).toEqual([["vm:101"]]);
   stop();
   await records.close();
 });

@@ -1,5 +1,5 @@
 // Keeps pools and permissions in step with guests: a new guest gets into the pool it was created for; of one that is
-// gone nothing is left that the next guest with its id would inherit; backup jobs forget it when that was asked for.
+// gone nothing is left that the next guest with its id would inherit, HA included; backup jobs forget it when that was asked for.
 import { leftBackupCollection, leftBackupsId } from "@gpve/domain/backup/left-backups.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { goneGuestCollection, guestCollection, type GoneGuest } from "@gpve/domain/guest/guest-record.ts";
@@ -9,6 +9,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { removeGuestFromJobs } from "../backup-job/backup-jobs.ts";
+import { removeGuestFromHa } from "../ha/ha-config.ts";
 import { removeGuestFromReplication } from "../replication/replication-jobs.ts";
 import { addGuestToPool, removeGuestAccess } from "./pools.ts";
 
@@ -47,6 +48,7 @@ async function clearGuest(records: Records, id: string, now: number): Promise<vo
     if (tx.get(guestCollection, id) === undefined) {
       noteLeftBackups(tx, gone, now);
       removeGuestAccess(tx, Number(id));
+      if (gone !== undefined) removeGuestFromHa(tx, Number(id));
     }
     if (gone?.purge === true) removeGuestFromJobs(tx, Number(id));
     // A copy of what is gone must not become the copy of the next guest with its id.

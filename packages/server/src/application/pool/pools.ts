@@ -25,7 +25,7 @@ export interface PoolsDeps {
   readonly directory: AccessDirectory;
   readonly resourceRow: ResourceRowOf;
   /** Part of putting guests into pools (vmid -> pool): throws where a quota has no room. Absent: nobody is bounded. */
-  readonly requireRoom?: (tx: Tx, moves: ReadonlyMap<number, string>) => void;
+  readonly requireRoom: (tx: Tx, moves: ReadonlyMap<number, string>) => void;
 }
 
 export interface PoolChange {
@@ -109,7 +109,7 @@ export class Pools {
             moves.set(vmid, poolid);
           }
         }
-        if (moves.size > 0) this.#deps.requireRoom?.(tx, moves);
+        if (moves.size > 0) this.#deps.requireRoom(tx, moves);
         for (const id of listedNames(change.storage)) {
           requirePermissionModify(ctx.access, `/storage/${id}`);
           if (storage.has(id) !== (change.remove === true)) {

@@ -2,6 +2,7 @@
 // and whoever asks is told how old it is. Back again goes the same way, once the other node has a copy of what is now.
 import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import type { FailoverRequest, FailoverResult } from "@gpve/contracts/v1/bodies.ts";
 import { resourceCollection, sidOf } from "@gpve/domain/ha/collections.ts";
 import {
   guestCollection,
@@ -36,30 +37,6 @@ export interface FailoverDeps {
   readonly log: Pick<Logger, "warn" | "info">;
   readonly storages: () => readonly StorageDefinition[];
   readonly config: (guest: GuestRecord) => VmConfig;
-}
-
-export interface FailoverRequest {
-  /** Which of several copies. */
-  readonly target?: string;
-  /** Whoever asks has made sure that the VM's node is off. */
-  readonly nodeIsOff?: boolean;
-  /** Go on without disks that have no copy. */
-  readonly dropMissing?: boolean;
-  readonly start?: boolean;
-}
-
-export interface FailoverResult {
-  readonly vmid: number;
-  readonly from: string;
-  readonly to: string;
-  /** When the disks were so. */
-  readonly copyOf: string;
-  readonly ageSeconds: number;
-  readonly age: string;
-  /** What stayed behind. */
-  readonly left: readonly string[];
-  /** The task that starts it. */
-  readonly task?: string;
 }
 
 interface Copy {
@@ -103,7 +80,7 @@ export class Failover {
       copyOf,
       ageSeconds,
       age: ageText(ageSeconds),
-      left,
+      left: [...left],
       ...given({ task }),
     };
   }

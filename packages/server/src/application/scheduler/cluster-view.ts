@@ -8,6 +8,8 @@ import { guestRequest, placementId, storagesOf } from "@gpve/domain/scheduler/gu
 import type { PlacedGuest, SchedulerNode } from "@gpve/domain/scheduler/model.ts";
 import { isSameKind, schedulerNode } from "@gpve/domain/scheduler/scheduler-node.ts";
 import { isShared, storageCollection } from "@gpve/domain/storage/definition.ts";
+import { clusterShares } from "@gpve/domain/vcluster/cluster-shares.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
@@ -32,6 +34,8 @@ export class ClusterView {
   readonly #listeners = new Set<() => void>();
   /** Promises that end by themselves. */
   readonly #ending = new Map<string, number>();
+  /** Parts of virtual clusters that are placed, by the cluster's key. */
+  readonly #clusters = new Map<string, readonly string[]>();
   readonly #stops: (() => void)[];
 
   constructor(deps: ClusterViewDeps) {
@@ -40,7 +44,9 @@ export class ClusterView {
     this.#state = new ClusterState(this.#nodes());
     for (const { id } of records.collection(guestCollection).list()) this.#guest(id);
     for (const { value } of records.collection(placementsDef).list()) this.#placement(value.request.id);
+    for (const { id } of records.collection(vclusterCollection).list()) this.#cluster(id);
     this.#stops = [
+      records.collection(vclusterCollection).onChange((id) => this.#then(() => this.#cluster(id))),
       records.collection(guestCollection).onChange((id) => this.#then(() => this.#guest(id))),
       records.collection(schedulingDef).onChange((id) => this.#then(() => this.#guest(id))),
       records
@@ -180,6 +186,22 @@ export class ClusterView {
     }
     if (placement.until !== undefined) this.#ending.set(id, placement.until);
     this.#state.place({ request: placement.request, node: placement.node, counts: true });
+  }
+
+  /** Its workers take of their nodes what guests of their size would. */
+  #cluster(id: string): void {
+    const record = this.#deps.records.collection(vclusterCollection).get(id)?.value;
+    const shares = record === undefined ? [] : clusterShares(record);
+    const before = this.#clusters.get(id) ?? [];
+    for (const share of before)
+      if (!shares.some(({ request }) => request.id === share)) this.#state.remove(share);
+    for (const share of shares) this.#state.place(share);
+    if (shares.length === 0) this.#clusters.delete(id);
+    else
+      this.#clusters.set(
+        id,
+        shares.map(({ request }) => request.id),
+      );
   }
 
   #isPromised({ until }: PlacementRecord): boolean {

@@ -93,13 +93,13 @@ export class PlaceGuest {
       .list()
       .filter(({ value }) => value.until !== undefined && value.until > clock.now());
     const held = kept.find(({ value }) => value.request.id === id)?.value;
-    if (held !== undefined && held.by !== by)
+    if (held !== undefined && userOf(held.by) !== userOf(by))
       throw new AppError(
         "object.conflict",
         `a place for guest ${vmid} is held for somebody else: take another id`,
       );
     const own = kept.filter(
-      ({ value }) => value.by === by && value.request.id !== id && this.#isAwaited(value),
+      ({ value }) => userOf(value.by) === userOf(by) && value.request.id !== id && this.#isAwaited(value),
     );
     if (own.length >= MOST_KEPT)
       throw new AppError(
@@ -112,6 +112,11 @@ export class PlaceGuest {
     const vmid = request.id.split("/")[1] ?? "";
     return this.#deps.records.collection(guestCollection).get(vmid) === undefined;
   }
+}
+
+/** Tokens are their user's, who may make as many as he likes. */
+function userOf(authid: string): string {
+  return authid.split("!", 1)[0] ?? authid;
 }
 
 export function requestOf(guest: NewGuest): PlacementRequest {

@@ -4,6 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { distantStore } from "../../testing/quota-world.ts";
 import { SchedulerWorld } from "../../testing/scheduler-world.ts";
 import { placementKey, placementsDef, placementTurnsDef, schedulingDef } from "./placement-records.ts";
@@ -46,6 +48,31 @@ describe("placing", () => {
     await placer.release([first.id]);
     expect((await placer.place(part("vc/blue/cp-2", 3), terms)).node).toBe(first.node);
     expect(placer.placement("vc/blue/cp-1")).toMatchObject({ by: "joe@pve", lost: 0, node: second.node });
+  });
+
+  it("counts what workers of virtual clusters may use, wherever they are, until they go", async () => {
+    const vc = (spec: object, more: object = {}): VirtualClusterRecord => ({
+      name: "blue",
+      tenant: "default",
+      node: "n1",
+      spec: readVirtualClusterSpec(spec as Record<string, unknown>),
+      madeBy: "r",
+      ...more,
+    });
+    const write = (record: VirtualClusterRecord | undefined) =>
+      world.records.transact((tx) => {
+        if (record === undefined) tx.delete(vclusterCollection, "blue");
+        else tx.put(vclusterCollection, "blue", record);
+      });
+    const workerNodes = { count: 3, resources: { cpu: "1", memory: "1Gi" } };
+    await write(vc({ workerNodes }));
+    expect([used("n1"), used("n2")]).toEqual([3, 0]);
+    expect((await world.scheduler.placer.place(part("vm/1", 2), terms)).node).toBe("n2");
+    const nodes = ["n1", "n2"].map((node) => ({ node, address: "10.0.0.1" }));
+    await write(vc({ workerNodes }, { spread: { network: 2048, nodes } }));
+    expect([used("n1"), used("n2")]).toEqual([2, 3]);
+    await write(undefined);
+    expect([used("n1"), used("n2")]).toEqual([0, 2]);
   });
 
   it("says nothing of nodes to who may not see them", async () => {

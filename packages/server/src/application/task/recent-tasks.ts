@@ -1,4 +1,6 @@
 // The tasks of all nodes as /cluster/tasks shows them: everything that runs, and what ended lately.
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { taskRow, type TaskRow } from "@gpve/domain/task/task-list.ts";
 import { taskOfRecord } from "@gpve/domain/task/task-record.ts";
 import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
@@ -34,6 +36,16 @@ export class RecentTasks {
     this.#tasks = [...running, ...ended];
     return this.#tasks;
   }
+}
+
+/** Auditors of / see all tasks, others their own. Running ones have no end and status. */
+export function clusterTasks(
+  tasks: Pick<RecentTasks, "list">,
+  { actor, access }: Pick<RequestContext, "actor" | "access">,
+): readonly TaskRow[] {
+  const rows = tasks.list().map(taskRow);
+  if (access.has("/", ["Sys.Audit"])) return rows;
+  return rows.filter(({ user }) => user === actor?.authid);
 }
 
 function newestFirst(a: Task, b: Task): number {

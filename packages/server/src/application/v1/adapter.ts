@@ -67,6 +67,9 @@ export interface KindAdapter {
   idFor?(reader: Reader, wanted: ObjectName): string;
   /** Calls back with the ids of objects whose records changed. Returns the unsubscribe. */
   onChange(records: Records, changed: (ids: readonly string[]) => void): () => void;
+  /** Of a kind with a live status: as long as this is the same and no record has changed, so is every status. Absent: nobody
+   * knows, and all of them are looked at whenever one is asked for. */
+  liveState?(): unknown;
   /** Absent: nobody writes this kind through /api/v1. Both throw AppError when the rules of the kind say no. */
   readonly write?: {
     /** Labels are a field of the records, not kept beside them. */
@@ -106,7 +109,10 @@ export interface KindActions {
   /** Resolves when a new one does its work, with what the answer to its creation has besides; throws when it does not. */
   ready?(id: string, ctx: RequestContext): Promise<Fields>;
   change(command: ActCommand & { readonly previous: RawObject }): Promise<void>;
-  remove(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;
+  /** `force`: in spite of what else would speak against it, where the kind knows such a thing. */
+  remove(
+    command: Omit<ActCommand, "spec"> & { readonly previous: RawObject; readonly force: boolean },
+  ): Promise<void>;
   /** What `create` was asked for by this very request (its id) and is not there yet will not come any more. */
   forestall(command: Omit<ActCommand, "spec">): Promise<void>;
   /** Removes what `create` made, whatever has become of it since. */

@@ -14,7 +14,7 @@ import { APPLY_OPERATION, applyObjectsOperation } from "./apply-objects.ts";
 import type { ApplyArgs } from "./apply-objects.ts";
 import { createKindAdapters } from "./kind-adapters.ts";
 import { metaCollection } from "./object-meta.ts";
-import { unknownPhases } from "../../testing/unknown-phases.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 interface World {
   readonly records: Records & { close(): Promise<void> };
@@ -60,62 +60,58 @@ const nodeOf = (records: Records): VmActionDeps => ({
   reported: async () => undefined,
 });
 
-it(
-  "an apply of virtual machines ends done or undone whatever happens to it",
-  { timeout: 120_000 },
-  async () => {
-    const report = await testSaga<World>({
-      prepare: async () => {
-        const store = openSqliteStore({ path: ":memory:" });
-        const records = await openRecords(store, { prefix: "/gpve/", log: silent });
-        const conf = "cores: 2\n";
-        await records.transact((tx) =>
-          tx.put(guestCollection, "100", guestRecord({ vmid: 100, type: "qemu", node: "n1", conf })),
-        );
-        return {
+it("an apply of virtual machines ends done or undone whatever happens to it", async () => {
+  const report = await testSaga<World>({
+    prepare: async () => {
+      const store = openSqliteStore({ path: ":memory:" });
+      const records = await openRecords(store, { prefix: "/gpve/", log: silent });
+      const conf = "cores: 2\n";
+      await records.transact((tx) =>
+        tx.put(guestCollection, "100", guestRecord({ vmid: 100, type: "qemu", node: "n1", conf })),
+      );
+      return {
+        records,
+        close: async () => {
+          await records.close();
+          await store.close();
+        },
+      };
+    },
+    define: (engine, { records }) => {
+      const directory = new AccessDirectory({ records, clock: systemClock });
+      engine.register(
+        applyObjectsOperation({
+          seals: plainItems,
           records,
-          close: async () => {
-            await records.close();
-            await store.close();
-          },
-        };
-      },
-      define: (engine, { records }) => {
-        const directory = new AccessDirectory({ records, clock: systemClock });
-        engine.register(
-          applyObjectsOperation({
-            seals: plainItems,
-            records,
-            clock: systemClock,
-            adapters: createKindAdapters({
-              board,
-              phases: unknownPhases,
-              ownNode: () => undefined,
-              vmActions: nodeOf(records),
-            }),
-            accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
-            log: silent,
+          clock: systemClock,
+          adapters: createKindAdapters({
+            board,
+            ...quietKinds,
+            ownNode: () => undefined,
+            vmActions: nodeOf(records),
           }),
-        );
-        return { type: APPLY_OPERATION, args, resources: ["object/all"] };
-      },
-      check: ({ records }, outcome) => {
-        const done = outcome === "done";
-        const guests = records.collection(guestCollection);
-        expect(guests.list().map(({ id }) => id)).toEqual(done ? ["100", "101"] : ["100"]);
-        expect(guests.get("100")?.value.conf).toBe(done ? "cores: 4\n" : "cores: 2\n");
-        expect(
-          records
-            .collection(metaCollection)
-            .list()
-            .map(({ value }) => value.labels),
-        ).toEqual(done ? [{ tier: "gold" }, { tier: "gold" }] : []);
-      },
-      cleanup: (world) => world.close(),
-    });
-    expect(report.runs).toBeGreaterThan(5);
-  },
-);
+          accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
+          log: silent,
+        }),
+      );
+      return { type: APPLY_OPERATION, args, resources: ["object/all"] };
+    },
+    check: ({ records }, outcome) => {
+      const done = outcome === "done";
+      const guests = records.collection(guestCollection);
+      expect(guests.list().map(({ id }) => id)).toEqual(done ? ["100", "101"] : ["100"]);
+      expect(guests.get("100")?.value.conf).toBe(done ? "cores: 4\n" : "cores: 2\n");
+      expect(
+        records
+          .collection(metaCollection)
+          .list()
+          .map(({ value }) => value.labels),
+      ).toEqual(done ? [{ tier: "gold" }, { tier: "gold" }] : []);
+    },
+    cleanup: (world) => world.close(),
+  });
+  expect(report.runs).toBeGreaterThan(5);
+});
 
 it("takes back only what it had made itself, after a crash while a node was making it", async () => {
   const store = openSqliteStore({ path: ":memory:" });
@@ -130,7 +126,7 @@ it("takes back only what it had made itself, after a crash while a node was maki
     seals: plainItems,
     records,
     clock: systemClock,
-    adapters: createKindAdapters({ board, phases: unknownPhases, ownNode: () => undefined, vmActions }),
+    adapters: createKindAdapters({ board, ...quietKinds, ownNode: () => undefined, vmActions }),
     accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
     log: silent,
   });

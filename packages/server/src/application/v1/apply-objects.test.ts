@@ -16,7 +16,7 @@ import { APPLY_OPERATION, applyObjectsOperation, submitApplyTo } from "./apply-o
 import type { ApplyArgs } from "./apply-objects.ts";
 import { createKindAdapters } from "./kind-adapters.ts";
 import { metaCollection } from "./object-meta.ts";
-import { unknownPhases } from "../../testing/unknown-phases.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 const board = { list: () => [], get: () => undefined, generation: () => 0 };
 const object = (kind: string, name: string | undefined, spec: object, more: object = {}) => ({
@@ -226,7 +226,7 @@ describe("the operation applyobjects", () => {
             seals: plainItems,
             records,
             clock: systemClock,
-            adapters: createKindAdapters({ board, phases: unknownPhases, ownNode: () => undefined }),
+            adapters: createKindAdapters({ board, ...quietKinds, ownNode: () => undefined }),
             accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
             log: silent,
           }),

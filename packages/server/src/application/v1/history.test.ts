@@ -6,11 +6,11 @@ import { createKindAdapters } from "./kind-adapters.ts";
 import { objectsFromHistory } from "./history.ts";
 import { metaCollection } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
-import { unknownPhases } from "../../testing/unknown-phases.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 const adapters = createKindAdapters({
   board: { list: () => [], get: () => undefined, generation: () => 0 },
-  phases: unknownPhases,
+  ...quietKinds,
   ownNode: () => undefined,
 });
 const adapterOf = (kind: string) => {

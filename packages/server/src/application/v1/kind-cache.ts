@@ -24,6 +24,8 @@ export class KindCache {
   readonly #listeners = new Set<() => void>();
   readonly #unsubscribe: readonly (() => void)[];
   #sorted: readonly V1Object[] | undefined;
+  /** What all of them were looked at by last. */
+  #live: unknown;
   #changes: Change[] = [];
   /** Position of #changes[0] among all changes ever. */
   #first = 0;
@@ -79,8 +81,11 @@ export class KindCache {
   /** Takes in what changed without a write to the store. */
   refresh(): void {
     if (this.adapter.kind.liveStatus !== true) return;
-    const ids = new Set([...this.#objects.keys(), ...this.adapter.list(this.#reader).map(idOf)]);
-    for (const id of ids) this.#update(id);
+    const live = this.adapter.liveState?.();
+    if (live !== undefined && live === this.#live) return;
+    const found = new Map(this.adapter.list(this.#reader).map((raw) => [idOf(raw), raw]));
+    for (const id of new Set([...this.#objects.keys(), ...found.keys()])) this.#update(id, found.get(id));
+    this.#live = live;
   }
 
   /** Where the next change will be. */
@@ -112,9 +117,8 @@ export class KindCache {
     return () => this.#listeners.delete(listener);
   }
 
-  #update(id: string): void {
+  #update(id: string, raw = this.adapter.get(this.#reader, id)): void {
     const { kind } = this.adapter.kind;
-    const raw = this.adapter.get(this.#reader, id);
     const before = this.#objects.get(id);
     const after = raw === undefined ? undefined : projectObject(kind, raw, readMeta(this.#reader, kind, id));
     if (sameJson(before, after)) return;

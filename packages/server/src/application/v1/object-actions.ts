@@ -31,6 +31,7 @@ interface Removal {
   readonly called: string;
   readonly resourceVersion: string | undefined;
   readonly ctx: RequestContext;
+  readonly force?: boolean;
 }
 
 export class ObjectActions {
@@ -61,7 +62,7 @@ export class ObjectActions {
     const current = projectObject(kind, previous, readMeta(reader, kind, id));
     requireMay(ruleOf(adapter, "delete"), ctx, { current });
     requireVersion(kind, name, removal.resourceVersion, current);
-    await actionsOf(adapter).remove({ name, ctx, previous });
+    await actionsOf(adapter).remove({ name, ctx, previous, force: removal.force ?? false });
     return this.#deps.records.transact((tx) => {
       tx.delete(metaCollection, metaId(kind, id));
       return { object: current, created: false, deleted: true, replayed: false };

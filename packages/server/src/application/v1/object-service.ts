@@ -26,7 +26,7 @@ import { ListSnapshots, decodeContinue, encodeContinue, pageOf, placeOf } from "
 import { isPlain, mergePatch } from "./merge-patch.ts";
 import type { CheckedObject, Validator } from "./validation.ts";
 import { ObjectActions } from "./object-actions.ts";
-import { removeObject, storedOutcome, writeObject } from "./write-object.ts";
+import { missingVerb, removeObject, storedOutcome, writeObject } from "./write-object.ts";
 import type { Outcome, Write } from "./write-object.ts";
 
 export interface ObjectServiceDeps {
@@ -270,7 +270,7 @@ function nameIn(cache: KindCache, id: string): string {
 export function permissionOf(adapter: KindAdapter, verb: Verb): V1Permission {
   const rule = adapter.kind.permissions[verb];
   if (rule === undefined) {
-    throw new AppError("feature.unsupported", `${adapter.kind.plural} do not know '${verb}' under /api/v1`);
+    throw new AppError("feature.unsupported", missingVerb(adapter.kind, verb));
   }
   return rule;
 }

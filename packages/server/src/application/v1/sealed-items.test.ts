@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { createSealer } from "../../infrastructure/secrets/sealer.ts";
-import { unknownPhases } from "../../testing/unknown-phases.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 import { createKindAdapters } from "./kind-adapters.ts";
 import { SealedItems } from "./sealed-items.ts";
 
@@ -9,7 +9,7 @@ const vclusters = {} as never;
 const vmActions = {} as never;
 const adapters = createKindAdapters({
   board,
-  phases: unknownPhases,
+  ...quietKinds,
   ownNode: () => undefined,
   vclusters,
   vmActions,

@@ -171,13 +171,19 @@ export function requireMayWrite(
   requireMay(labelsPermission, ctx, target);
 }
 
+/** In a refusal: what cannot be done, and what can be instead. */
+export function missingVerb({ kind, plural }: KindAdapter["kind"], verb: Verb): string {
+  const instead =
+    kind === "Node" && verb === "create" ? ": a machine joins, by gpvectl node join-command" : "";
+  return `${plural} have no '${verb}' under /api/v1${instead}`;
+}
+
 export function ruleOf(
   adapter: KindAdapter,
   verb: Verb,
 ): NonNullable<KindAdapter["kind"]["permissions"][Verb]> {
   const rule = adapter.kind.permissions[verb];
-  if (rule === undefined)
-    throw new AppError("feature.unsupported", `${adapter.kind.plural} do not know '${verb}'`);
+  if (rule === undefined) throw new AppError("feature.unsupported", missingVerb(adapter.kind, verb));
   return rule;
 }
 

@@ -189,4 +189,21 @@ describe("a move of a control plane", () => {
     await expect(moves.begin("none", "b", ctx, "3")).rejects.toThrow("there is no 'none'");
     await close();
   });
+
+  test("takes what asks an OpenID issuer to a node only for who may have that node do so", async () => {
+    const oidc = { issuerUrl: "https://192.168.1.1:9443", clientId: "kube" };
+    const { moves, told, close } = await world({
+      ...base,
+      spec: readVirtualClusterSpec({ controlPlane: { oidc } }),
+    });
+    const require = (path: string, privileges: readonly string[]): void => {
+      throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
+    };
+    const tenant = { ...ctx, access: { has: () => false, require } } as unknown as RequestContext;
+    await expect(moves.begin("demo", "b", tenant, "1")).rejects.toThrow(
+      "Permission check failed (/nodes/b, Sys.AccessNetwork)",
+    );
+    expect(told).toEqual([]);
+    await close();
+  });
 });

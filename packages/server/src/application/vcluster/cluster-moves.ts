@@ -9,7 +9,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { moveCollection, moveId as noteId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { type ClusterSpread, movedSpread, overlayOn } from "@gpve/domain/vcluster/overlay.ts";
 import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { calledOf } from "@gpve/domain/vcluster/ports.ts";
@@ -23,10 +23,11 @@ import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
 import { noteMove } from "../node/guest-moves.ts";
-import { objectLock } from "../v1/object-lock.ts";
+import { beginClusterWork } from "./cluster-work.ts";
 import { requireAlone } from "./replicas/replica-nodes.ts";
 import { overlayAddress } from "./spread-cluster.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
+import { requireWaysOut } from "./ways-out.ts";
 
 export const MIGRATE_CLUSTER = "vcmigrate";
 
@@ -82,7 +83,8 @@ export class ClusterMoves {
 
   /** Answers with the UPID. */
   async begin(key: string, to: string, ctx: RequestContext, requestId: string): Promise<string> {
-    const { name, node: from, tenant, spread, spec } = this.#deps.vclusters.require(key);
+    const record = this.#deps.vclusters.require(key);
+    const { name, node: from, tenant, spread, spec } = record;
     requireAlone(name, spread, "move");
     requireNoMachines(name, spec);
     if (to === from)
@@ -90,17 +92,13 @@ export class ClusterMoves {
         errors: { target: "has it already" },
       });
     for (const node of [from, to]) requireOnline(this.#deps.board, node);
-    const { upid } = await this.#deps.engine.submit({
+    requireWaysOut(to, spec, ctx);
+    const work = {
       type: MIGRATE_CLUSTER,
-      // As apply has it: what changes one object takes turns.
-      resources: [objectLock({ kind: "VirtualCluster", name, namespace: tenant })],
       args: { name: key, tenant, from, to, ...(key === name ? {} : { called: name }) },
-      subject: key,
-      actor: ctx.actor?.authid ?? ROOT_USER,
       requestId,
-      ...given({ traceparent: ctx.traceparent }),
-    });
-    return upid;
+    };
+    return beginClusterWork(this.#deps.engine, record, work, ctx);
   }
 
   operation(): OperationDefinition<MoveArgs, MoveState> {

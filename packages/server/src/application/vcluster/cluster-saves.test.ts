@@ -13,7 +13,12 @@ import { VirtualClusters } from "./virtual-clusters.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vcbackup:demo:root@pam:";
 const ARCHIVE = "local:backup/vzdump-vc-demo_a-2026_01_02-03_04_05.tar.gz";
-const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2, cpu: 4 }, requests: {} };
+const quota: Quota = {
+  name: "a",
+  tenant: "a",
+  limits: { vcCount: 2, cpu: 4, storage: 2 ** 30 },
+  requests: {},
+};
 const ctx = {
   requestId: "r1",
   signal: new AbortController().signal,
@@ -58,8 +63,9 @@ async function world() {
     ...deps,
     vclusters,
     upgrades: { begin: async ({ name }) => `UPID:spread:${name}` },
+    rotations: { begin: async ({ name }) => `UPID:spread-ca:${name}` },
     log,
-    defaults: () => ({ backup: "nas" }),
+    storages: () => ({ backup: "nas" }),
     shutdown: ctx.signal,
   });
   await vclusters.create({ name: "demo", namespace: "a", spec: {} }, ctx);
@@ -172,6 +178,28 @@ describe("saves of virtual clusters at a server", () => {
       await expect(saves.restore(target, { archive, over: true }, poor, "r2")).rejects.toThrow("no");
     }
     expect([specOf("demo"), asked.length]).toEqual(before);
+  });
+
+  test("in another's place is judged as a new one is: by ways out of the node, and by bounded volumes", async () => {
+    const { saves, asked, says, specOf } = await world();
+    const oidc = { issuerUrl: "https://192.168.1.1:9443", clientId: "kube" };
+    says({ controlPlane: { oidc } });
+    const require = (path: string, privileges: readonly string[]): void => {
+      if (privileges.includes("Sys.AccessNetwork")) throw new AppError("access.denied", `not ${path}`);
+    };
+    const has = (path: string): boolean => path.startsWith("/pool/");
+    const tenant = { ...ctx, access: { has, require } } as unknown as RequestContext;
+    const target = { name: "demo", tenant: "a" };
+    const over = { archive: ARCHIVE, over: true };
+    const before = specOf("demo");
+    await expect(saves.restore(target, over, tenant, "r2")).rejects.toThrow("not /nodes/n1");
+    expect(specOf("demo")).toEqual(before);
+    expect(asked.filter(({ route }) => route.endsWith("/restore"))).toEqual([]);
+
+    says({ workerNodes: { count: 1 } });
+    await saves.restore(target, over, tenant, "r3");
+    expect(specOf("demo")).toMatchObject({ volumeBytes: 0 });
+    expect(asked.at(-1)?.params["spec"]).toMatchObject({ quota: { storage: 0 } });
   });
 
   test("goes into the tenant that is named, else into that of the one which is meant", async () => {

@@ -16,6 +16,7 @@ import type { RequestContext, RequestLogger } from "@gpve/domain/request/context
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
 import { restoredSpec } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
 import { type ClusterIdentity, nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
+import { overlayOn } from "@gpve/domain/vcluster/overlay.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import {
   DEFAULT_TENANT,
@@ -26,33 +27,38 @@ import {
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { background } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import { cacheReader } from "../v1/adapter.ts";
+import { boundedVolumes } from "./bounded-volumes.ts";
 import { clusterKeyOf, onlyOne } from "./cluster-names.ts";
 import { requireRoom } from "./cluster-room.ts";
+import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
+import { noteVolumes } from "./note-volumes.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
+import { requireWaysOut } from "./ways-out.ts";
 
 export interface ClusterSavesDeps {
   readonly records: Records;
+  readonly clock: Clock;
   readonly board: NodeBoard;
   readonly calls: Pick<NodeCalls, "call">;
   readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
   readonly vclusters: Pick<VirtualClusters, "create" | "require">;
   /** Of those on several nodes. */
   readonly upgrades: Pick<ClusterUpgrades, "begin">;
-  readonly defaults: () => StorageDefaults;
+  readonly rotations: Pick<ClusterRotations, "begin">;
+  readonly storages: () => Required<Pick<StorageDefaults, "backup">>;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
   readonly log: RequestLogger;
   readonly shutdown: AbortSignal;
 }
-
-const DEFAULT_STORAGE = "local";
 
 export class ClusterSaves {
   readonly #deps: ClusterSavesDeps;
@@ -64,7 +70,7 @@ export class ClusterSaves {
   /** Answers with the UPID. */
   async backUp(
     key: string,
-    { storage = this.#deps.defaults().backup ?? DEFAULT_STORAGE, notes, protected: kept }: VcBackupRequest,
+    { storage = this.#deps.storages().backup, notes, protected: kept }: VcBackupRequest,
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
@@ -73,7 +79,14 @@ export class ClusterSaves {
     const { tenant } = record;
     const node = answeringNode(board, record);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup" as const;
-    const params = { vcluster: key, tenant, storage, requestId, ...given({ notes, protected: kept }) };
+    const params = {
+      vcluster: key,
+      tenant,
+      storage,
+      requestId,
+      ...given({ notes, protected: kept }),
+      ...(await noteVolumes(this.#deps, record, node, requestId)),
+    };
     return (await this.#deps.calls.call(node, route, params, ctx)).data;
   }
 
@@ -113,7 +126,7 @@ export class ClusterSaves {
         `VirtualCluster '${name}' already exists in tenant '${owner}': restore it under another name, or say that the backup shall take its place (\`over\`, gpvectl: --over)`,
       );
     const { node, spec: saved } = await this.#find(asked, source, before, ctx);
-    const spec = restoredSpec(withWorkers(saved, asked.workers));
+    const spec = restoredSpec(withWorkers(saved, asked.workers), before?.spec);
     if (before !== undefined)
       return this.#over(before, { archive: asked.archive, source: source.tenant, spec }, ctx, requestId);
     return vclusters.create(
@@ -156,8 +169,11 @@ export class ClusterSaves {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { calls, vclusters } = this.#deps;
-    const { node, tenant } = vclusters.require(key);
+    const { calls, vclusters, rotations } = this.#deps;
+    const record = vclusters.require(key);
+    const { node, tenant } = record;
+    if (overlayOn(record.spread, node) !== undefined)
+      return rotations.begin(record, { ...given({ graceHours, dropOld }) }, ctx, requestId);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca" as const;
     const params = { vcluster: key, tenant, requestId, ...given({ graceHours, dropOld }) };
     return (await calls.call(node, route, params, ctx)).data;
@@ -183,12 +199,19 @@ export class ClusterSaves {
   /** The room that it takes more than the one before is taken first. */
   async #over(
     before: VirtualClusterRecord,
-    { archive, source, spec }: { readonly archive: string; readonly source: string; readonly spec: Fields },
+    {
+      archive,
+      source,
+      spec: saved,
+    }: { readonly archive: string; readonly source: string; readonly spec: Fields },
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { calls } = this.#deps;
+    const { calls, quotas } = this.#deps;
     const { name, tenant, node } = before;
+    // What was allowed when the backup was made may not be now.
+    const spec = boundedVolumes(quotas, tenant, saved);
+    for (const each of nodesOf(before)) requireWaysOut(each, readVirtualClusterSpec(spec), ctx);
     const after: VirtualClusterSpec = { ...readVirtualClusterSpec(spec), node: before.spec.node };
     await this.#setSpec(before, before.spec, after);
     try {

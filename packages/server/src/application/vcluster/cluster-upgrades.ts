@@ -3,9 +3,8 @@
 // cannot, it has returned by itself, and those before it are told to, in the opposite order. Nothing that was written in the
 // meantime is lost by that: an API server reads what the next minor writes, or replicas of two could not stand beside each other.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { given } from "@gpve/contracts/given.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { calledOf } from "@gpve/domain/vcluster/ports.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import {
@@ -21,7 +20,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { untilTaskEnd } from "../node/until-task-end.ts";
-import { objectLock } from "../v1/object-lock.ts";
+import { beginClusterWork, requireAllThere } from "./cluster-work.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
 
 const UPGRADE_SPREAD = "vcupgrade";
@@ -81,32 +80,19 @@ export class ClusterUpgrades {
     const { board, calls, engine } = this.#deps;
     const key = keyOf(record);
     requireWhole(board, record, "upgrade");
-    const away = nodesOf(record).filter((each) => board.get(each)?.health !== "online");
-    if (away.length > 0)
-      throw new AppError(
-        "node.unavailable",
-        `virtual cluster '${name}' cannot be upgraded while nodes that have a part of it are away: ${away.join(", ")}`,
-      );
+    requireAllThere(board, record, "cannot be upgraded");
     const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/upgrade-path" as const;
     const { data } = await calls.call(node, route, { vcluster: key, tenant, version }, ctx);
-    const { upid } = await engine.submit({
-      type: UPGRADE_SPREAD,
-      // As apply has it: what changes one object takes turns.
-      resources: [objectLock({ kind: "VirtualCluster", name, namespace: tenant })],
-      args: {
-        name: key,
-        tenant,
-        ...data,
-        drain,
-        parts: upgradeParts(record),
-        ...(key === name ? {} : { called: name }),
-      },
-      subject: key,
-      actor: ctx.actor?.authid ?? ROOT_USER,
-      requestId,
-      ...given({ traceparent: ctx.traceparent }),
-    });
-    return upid;
+    const args = {
+      name: key,
+      tenant,
+      ...data,
+      drain,
+      parts: upgradeParts(record),
+      ...(key === name ? {} : { called: name }),
+    };
+    const work = { type: UPGRADE_SPREAD, args, requestId };
+    return beginClusterWork(engine, record, work, ctx);
   }
 
   operation(): OperationDefinition<UpgradeArgs, UpgradeState> {

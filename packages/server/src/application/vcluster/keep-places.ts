@@ -5,9 +5,9 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { type ClusterPlace, placeCollection } from "@gpve/domain/vcluster/cluster-places.ts";
 import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
 
@@ -30,15 +30,12 @@ export class KeepPlaces {
   /** Until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#deps;
-    while (!signal.aborted) {
+    await every(LOOK_MS, { clock, signal }, async () => {
       await this.look(signal).catch((err: unknown) => {
         if (!signal.aborted)
           log.warn({ err: messageOf(err) }, "nodes could not be told where virtual clusters are");
       });
-      await clock
-        .sleep(LOOK_MS, signal)
-        .catch((err: unknown) => ignore(err, "the loop ends by its condition"));
-    }
+    });
   }
 
   async look(signal: AbortSignal): Promise<void> {

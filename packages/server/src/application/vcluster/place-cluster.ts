@@ -3,27 +3,35 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { invalidSpec } from "@gpve/domain/vcluster/invalid-spec.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
-import { nodesOf, vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import {
+  nodesOf,
+  vclusterCollection,
+  type VirtualClusterRecord,
+} from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { kataRefusal, kataRefused } from "@gpve/domain/vcluster/vnode/kata.ts";
-import type { Records } from "@gpve/store/records/port.ts";
+import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../node/collections.ts";
+import { type Sized, whyClosed, whyNoRoom } from "./node-refusal.ts";
 
 export interface PlaceDeps {
   readonly records: Records;
   readonly board: NodeBoard;
 }
 
-type Wanted = Pick<VirtualClusterSpec, "node" | "nodeSelector" | "isolationLevel">;
+type Fitting = Pick<VirtualClusterSpec, "nodeSelector" | "isolationLevel"> & Sized;
+type Wanted = Fitting & Pick<VirtualClusterSpec, "node">;
 
-/** The one that is asked for, else the online one with the fewest. */
+/** The one that is asked for, else of those that are open and have room the one with the fewest. */
 export function placeCluster(deps: PlaceDeps, wanted: Wanted): string {
   const { node } = wanted;
-  const online = fittingNodes(deps, wanted);
+  const online = onlineNodes(deps, wanted);
   const there = node === "" ? undefined : deps.board.get(node);
   if (there?.health === "online") requireLevel([there], wanted);
   if (node !== "") {
-    if (online.some((each) => each.node === node)) return node;
+    const named = online.find((each) => each.node === node);
+    // Who names a node means it, also one that is closed to others.
+    if (named !== undefined) return requireRoomOn(named, wanted);
     const known = online.map((each) => each.node).join(", ");
     throw new AppError(
       "request.invalid",
@@ -33,9 +41,28 @@ export function placeCluster(deps: PlaceDeps, wanted: Wanted): string {
       },
     );
   }
-  const [best] = online;
+  const [best] = open(deps, online, wanted);
   if (best !== undefined) return best.node;
-  throw new AppError("node.unavailable", "no node is online that could have a virtual cluster");
+  if (online.length === 0)
+    throw new AppError("node.unavailable", "no node is online that could have a virtual cluster");
+  const reasons = online.map((view) => `${view.node}: ${refusal(deps, view, wanted) ?? ""}`).toSorted();
+  throw new AppError("capacity.exceeded", `no node can have the virtual cluster. ${reasons.join("; ")}`);
+}
+
+/** Answers with its name. */
+export function requireRoomOn(view: NodeView, spec: Sized): string {
+  const why = whyNoRoom(view, spec);
+  if (why === undefined) return view.node;
+  throw new AppError("capacity.exceeded", `node ${view.node} cannot have the virtual cluster: ${why}`);
+}
+
+function refusal({ records }: PlaceDeps, view: NodeView, spec: Sized): string | undefined {
+  const record = records.collection(nodeRecords).get(view.node)?.value;
+  return whyClosed(record) ?? whyNoRoom(view, spec);
+}
+
+function open(deps: PlaceDeps, nodes: readonly NodeView[], spec: Sized): readonly NodeView[] {
+  return nodes.filter((view) => refusal(deps, view, spec) === undefined);
 }
 
 /** Those that can have workers of the level; none: why each cannot. */
@@ -51,8 +78,12 @@ function requireLevel(
   throw invalidSpec("isolationLevel", kataRefused(reasons));
 }
 
-/** Those that are online, have the labels and can have its workers, the one with the fewest clusters first. */
-export function fittingNodes(
+/** Those that are online and open, have the labels and room and can have its workers; the one with the fewest clusters first. */
+export function fittingNodes(deps: PlaceDeps, spec: Fitting): readonly NodeView[] {
+  return open(deps, onlineNodes(deps, spec), spec);
+}
+
+function onlineNodes(
   { board, records }: PlaceDeps,
   { nodeSelector = {}, isolationLevel }: Pick<Wanted, "nodeSelector" | "isolationLevel">,
 ): readonly NodeView[] {
@@ -67,13 +98,23 @@ export function fittingNodes(
       `spec.workerNodes.nodeSelector: no node that is online has these labels; online are: ${all.map(({ node }) => node).join(", ")}`,
       { errors: { "spec.workerNodes.nodeSelector": "fits no node that is online" } },
     );
-  const clusters = records.collection(vclusterCollection).list();
-  const load = (node: string): number =>
-    clusters.filter(({ value }) => {
-      const has = hasReplicas(value.spread) ? nodesOf(value) : [value.node];
-      return has.includes(node);
-    }).length;
+  const loads = controlPlanes(records.collection(vclusterCollection).list());
+  const load = (node: string): number => loads.get(node) ?? 0;
   return requireLevel(online, { isolationLevel }).toSorted(
     (a, b) => load(a.node) - load(b.node) || (a.node < b.node ? -1 : 1),
   );
+}
+
+const counted = new WeakMap<readonly Entry<VirtualClusterRecord>[], ReadonlyMap<string, number>>();
+
+/** How many each node has. A list stays what it is: it is counted once for all that ask, which is every cluster every second. */
+function controlPlanes(clusters: readonly Entry<VirtualClusterRecord>[]): ReadonlyMap<string, number> {
+  const known = counted.get(clusters);
+  if (known !== undefined) return known;
+  const loads = new Map<string, number>();
+  for (const { value } of clusters)
+    for (const node of new Set(hasReplicas(value.spread) ? nodesOf(value) : [value.node]))
+      loads.set(node, (loads.get(node) ?? 0) + 1);
+  counted.set(clusters, loads);
+  return loads;
 }

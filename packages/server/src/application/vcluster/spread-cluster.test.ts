@@ -185,14 +185,14 @@ describe("the nodes of a cluster", () => {
 
   test("are its own and those with the fewest of others, as many as there are workers", () => {
     const all = [record("one", 2048, ["a", "b"])];
-    const chosen = spreadNodes(boardOf(["a", "b", "c"]), all, { home: "a", workers: 2 });
+    const chosen = spreadNodes(boardOf(["a", "b", "c"]).list(), all, { home: "a", workers: 2 });
     expect(chosen?.map(({ node }) => node)).toEqual(["a", "c"]);
     expect(freeNetwork(all)).toBe(2049);
   });
 
   test("must be reached by an IPv4 address", () => {
     const board = boardOf(["a", "b"], { address: "node.example.org" });
-    expect(() => spreadNodes(board, [], { home: "a", workers: 2 })).toThrow("is no IPv4 address");
+    expect(() => spreadNodes(board.list(), [], { home: "a", workers: 2 })).toThrow("is no IPv4 address");
   });
 
   test("run out of networks with a reason", () => {

@@ -1,7 +1,7 @@
 // Clusters on several nodes: which nodes, and what those without the control plane are told.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
-import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import {
   FIRST_SHARED_NETWORK,
@@ -15,16 +15,15 @@ import type { NodeCalls } from "../node/call-agent.ts";
 
 type Spread = NonNullable<VirtualClusterRecord["spread"]>;
 
-/** The nodes that are online, its own first, then those with the fewest workers; undefined = one node is all there is. */
+/** Of these nodes those that are online, its own first, then those with the fewest workers; undefined = one node is all there is. */
 export function spreadNodes(
-  board: NodeBoard,
+  views: readonly NodeView[],
   all: readonly VirtualClusterRecord[],
   { home, workers }: { readonly home: string; readonly workers: number },
 ): readonly OverlayNode[] | undefined {
   const load = (node: string): number =>
     all.filter((each) => each.spread?.nodes.some((part) => part.node === node) === true).length;
-  const online = board
-    .list()
+  const online = views
     .filter(({ health }) => health === "online")
     .toSorted((a, b) => load(a.node) - load(b.node) || (a.node < b.node ? -1 : 1));
   const chosen = [

@@ -2,6 +2,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { plainWords } from "./plain-words.ts";
+import { runtimeOn } from "./replicas/replica-nodes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 
 const LOOK_MS = 100;
@@ -23,7 +24,7 @@ async function untilRunningOn(
   signal: AbortSignal,
 ): Promise<void> {
   for (;;) {
-    const found = board.get(node)?.report?.vclusters?.find((each) => each.name === keyOf(cluster));
+    const found = runtimeOn(board, node, keyOf(cluster));
     if (found?.phase === "Running") return;
     if (found !== undefined && !STILL_COMING.includes(found.phase))
       throw new AppError(

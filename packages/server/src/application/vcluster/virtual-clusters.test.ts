@@ -129,6 +129,27 @@ describe("virtual clusters at a server", () => {
     expect(names()).toEqual([]);
   });
 
+  test("let pods out in the node's name only for who may have the node do so", async () => {
+    const { clusters, names } = await world();
+    const as = (...held: readonly string[]) => {
+      const has = (path: string, privileges: readonly string[]): boolean =>
+        privileges.every((each) => held.includes(`${path} ${each}`));
+      const require = (path: string, privileges: readonly string[]): void => {
+        if (!has(path, privileges))
+          throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
+      };
+      const ctx = { ...context("r"), access: { has, require } } as unknown as RequestContext;
+      const spec = { networking: { egress: "nat" } };
+      return clusters.create({ name: "wide", namespace: "b", spec }, ctx);
+    };
+    await expect(as("/pool/b VC.Allocate")).rejects.toThrow(
+      "Permission check failed (/nodes/n1, Sys.AccessNetwork)",
+    );
+    expect(names()).toEqual([]);
+    await as("/", "/nodes/n1 Sys.AccessNetwork");
+    expect(names()).toEqual(["wide"]);
+  });
+
   test("are not made asleep with workers", async () => {
     const { create, names } = await world();
     const sleep = { fromStart: true };
@@ -459,6 +480,22 @@ describe("virtual clusters at a server", () => {
     expect(clusters.require(key("demo")).spec.sleep?.mode).toBe("none");
     await expect(change({}, "a")).rejects.toThrow("stays in tenant 'b'");
     await expect(change({ kubernetesVersion: "1.35" })).rejects.toThrow("cannot be changed in this release");
+  });
+
+  test("with persistent volumes go only where it is said that those are lost", async () => {
+    const { create, clusters, board, records, key, names } = await world();
+    await create("demo", "b");
+    const adapter = virtualClusterAdapter({ board, vclusters: clusters });
+    const { act } = adapter;
+    const found = adapter.get(cacheReader(records), key("demo"));
+    if (act === undefined || found === undefined) throw new Error("not there");
+    const vnodes = [{ name: "worker-1" }, { name: "worker-2", volumes: 2 }];
+    const previous = { ...found, status: { ...found.status, vnodes } };
+    const remove = (force: boolean) => act.remove({ name: "demo", previous, ctx: context("d"), force });
+    await expect(remove(false)).rejects.toThrow(/2 persistent volumes in use.*--volumes/);
+    expect(names()).toEqual(["demo"]);
+    await remove(true);
+    expect(names()).toEqual([]);
   });
 
   test("of one name in two tenants are two: to their nodes, in the store, and when one goes", async () => {

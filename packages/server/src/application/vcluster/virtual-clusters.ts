@@ -28,9 +28,10 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
+import { boundedVolumes } from "./bounded-volumes.ts";
 import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
 import { requireWaysOut } from "./ways-out.ts";
-import { placeCluster } from "./place-cluster.ts";
+import { fittingNodes, placeCluster, requireRoomOn } from "./place-cluster.ts";
 import {
   answeringNode,
   passingServer,
@@ -82,15 +83,15 @@ export class VirtualClusters {
   async create({ name, namespace, spec: asked, from }: NewCluster, ctx: RequestContext): Promise<string> {
     const { records, calls } = this.#deps;
     const tenant = namespace ?? DEFAULT_TENANT;
-    const spec = this.#bounded(tenant, asked);
+    const spec = boundedVolumes(this.#deps.quotas, tenant, asked);
     const wanted = readVirtualClusterSpec(spec);
     requireNewCluster(wanted);
     // Its node keeps them: they are in no record.
     if (wanted.backingStore === "external") readExternalKeys(spec);
     const node = from?.node ?? placeCluster(this.#deps, wanted);
-    requireWaysOut(node, wanted, ctx);
     // What is in a backup has all been on one node.
     const spread = from === undefined ? this.#spread(wanted, node) : undefined;
+    for (const each of nodesOf({ node, ...given({ spread }) })) requireWaysOut(each, wanted, ctx);
     const base = { name, tenant, node, spec: wanted, madeBy: ctx.requestId };
     const record = await this.#write({ ...base, ...given({ spread }) }, ctx);
     const words = nodeWords(record);
@@ -206,6 +207,9 @@ export class VirtualClusters {
     const record = this.require(key);
     const { node, tenant } = record;
     requireWhole(this.#deps.board, record, "scale");
+    const view = this.#deps.board.get(node);
+    if (view !== undefined && workers > workersIn(record.spec, pool))
+      requireRoomOn(view, withWorkers(record.spec, pool, workers));
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
     const before = await this.#takeRoom(key, pool, workers);
     let isTaken = false;
@@ -245,17 +249,6 @@ export class VirtualClusters {
     throw gone(key);
   }
 
-  /** Where a tenant's storage is bounded, volumes have what the cluster was given, and nothing unless that was said. */
-  #bounded(tenant: string, spec: Fields): Fields {
-    const { volumeBytes } = readVirtualClusterSpec(spec);
-    const isBounded = this.#deps.quotas
-      .quotasOn(tenant)
-      .some(({ limits, requests }) =>
-        [limits, requests].flatMap((each) => Object.keys(each)).some((key) => /^storage(?:\/|$)/.test(key)),
-      );
-    return isBounded && volumeBytes === undefined ? { ...spec, quota: { storage: 0 } } : spec;
-  }
-
   /** Its replicas are not to be replaced while they go, and nobody begins to follow it. */
   async #leave(record: VirtualClusterRecord): Promise<void> {
     const key = keyOf(record);
@@ -292,7 +285,8 @@ export class VirtualClusters {
     const all = this.#deps.records.collection(vclusterCollection).list();
     const known = all.map(({ value }) => value);
     if (replicas > 1) return { network: freeNetwork(known), nodes: placedReplicas(this.#deps, spec, home) };
-    const nodes = spreadNodes(this.#deps.board, known, { home, workers });
+    const others = fittingNodes(this.#deps, spec).filter(({ node }) => node !== home);
+    const nodes = spreadNodes([this.#deps.board.get(home) ?? [], others].flat(), known, { home, workers });
     return nodes === undefined ? undefined : { network: freeNetwork(known), nodes };
   }
 

@@ -8,7 +8,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   type ClusterSpread,
@@ -35,7 +35,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
-import { objectLock } from "../v1/object-lock.ts";
+import { beginClusterWork } from "./cluster-work.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
 import { overlayAddress } from "./spread-cluster.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
@@ -104,17 +104,8 @@ export class WorkerMoves {
         `${worker} of '${name}' cannot go to node '${to}': workers of a cluster of several replicas are where these are: ${nodesOf(record).join(", ")}`,
         { errors: { target: "has no replica of it" } },
       );
-    const { upid } = await this.#deps.engine.submit({
-      type: MOVE_WORKER,
-      // As apply has it: what changes one object takes turns.
-      resources: [objectLock({ kind: "VirtualCluster", name, namespace: tenant })],
-      args: { name: key, tenant, worker, slot, from, to },
-      subject: key,
-      actor: ctx.actor?.authid ?? ROOT_USER,
-      requestId,
-      ...given({ traceparent: ctx.traceparent }),
-    });
-    return upid;
+    const work = { type: MOVE_WORKER, args: { name: key, tenant, worker, slot, from, to }, requestId };
+    return beginClusterWork(this.#deps.engine, record, work, ctx);
   }
 
   operation(): OperationDefinition<WorkerMoveArgs, MoveState> {

@@ -67,7 +67,7 @@ export async function openFileAuditLog(options: FileAuditLogOptions): Promise<Fi
   if (stored?.whole === false) notes.push("one copy of the sealed head was damaged");
   const log = new FileAuditLog(options, anchor, await HeadWriter.open(dir, key), {
     ...resume,
-    ...(stored?.head.from === undefined ? {} : { from: stored.head.from }),
+    ...given({ from: stored?.head.from }),
   });
   if (notes.length > 0) {
     options.log.error({ notes }, "the audit log was not closed cleanly or its files were changed");

@@ -265,6 +265,11 @@ describe("a joined node", () => {
     facts: () => ({ facts: { hostname: "h1" } as NodeFacts, generation: 1 }),
     guests: () => guests,
     running: () => guests.map(({ vmid }) => vmid).join(),
+    storages: async () => [],
+    ends: () => [],
+    vclusters: () => [],
+    standbys: () => [],
+    defaults: () => ({}),
   });
   const agent = createAgent({
     node: "n1",

@@ -13,7 +13,7 @@ import type { MemoryNodeBoard } from "../../application/node/board.ts";
 import type { GuestMoves } from "../../application/node/guest-moves.ts";
 import type { Membership } from "../../application/node/membership.ts";
 import type { StorageSecrets } from "../../application/storage/storage-secrets.ts";
-import { requireClock, requireVersion } from "../../application/node/join-checks.ts";
+import { requireClock, requireSameMinor } from "../../application/node/join-checks.ts";
 import { addressOf, requirePeer, type AgentPeer } from "./peer.ts";
 
 export interface ServerServiceDeps {
@@ -104,7 +104,7 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
       }),
     joinServer: (request) =>
       answer(async () => {
-        requireVersion(request.serverVersion, deps.serverVersion);
+        requireSameMinor(request.serverVersion, deps.serverVersion);
         requireClock(request.name, Number(request.sentAtMs), clock.now());
         const { etcd, masterKey } = await requireShareable(deps.forServers);
         await membership.admitServer({ token: request.token, name: request.name });

@@ -59,6 +59,7 @@ afterEach(() => proxy.close());
 function options() {
   return {
     host: "127.0.0.1",
+    nodeName: "n1",
     certificate: () => certificate,
     calls: nodeCalls({ connection: (node: string) => (node === "n1" ? agent : undefined) }),
     verify: (ticket: string) =>
@@ -83,6 +84,15 @@ async function dial(request: string): Promise<{ answer: string; socket: Socket }
 }
 
 describe("the SPICE proxy", () => {
+  test("is called by its address, or by its node's name where it listens everywhere", async () => {
+    const { port } = proxy.address;
+    expect(proxy.reach).toEqual({ host: "127.0.0.1", port });
+    const everywhere = await listenForSpice({ ...options(), host: "0.0.0.0", port });
+    expect(everywhere.reach.host).toBe("n1");
+    expect(everywhere.reach.port).not.toBe(port);
+    await everywhere.close();
+  });
+
   test("joins whoever has a ticket to the VM, inside TLS", async () => {
     const { answer, socket } = await dial("CONNECT a:ticket:61000 HTTP/1.0\r\n\r\n");
     expect(answer).toBe("HTTP/1.0 200 OK\r\n\r\n");

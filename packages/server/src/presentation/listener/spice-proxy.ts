@@ -16,6 +16,8 @@ import type { Certificate } from "./listener.ts";
 
 export interface SpiceProxyOptions {
   readonly host: string;
+  /** Of this server; what it is called by where it listens everywhere. */
+  readonly nodeName: string;
   /** Taken when it is free; else any other. */
   readonly port: number;
   readonly certificate: () => Certificate;
@@ -41,6 +43,8 @@ export const SPICE_LIMITS: SpiceLimits = {
 
 export interface SpiceProxy {
   readonly address: AddressInfo;
+  /** By which viewers find it. */
+  readonly reach: { readonly host: string; readonly port: number };
   close(): Promise<void>;
 }
 
@@ -74,8 +78,10 @@ export async function listenForSpice(options: SpiceProxyOptions): Promise<SpiceP
     if (err.code !== "EADDRINUSE" && err.code !== "EACCES") throw err;
     await bind(0);
   });
+  const address = server.address() as AddressInfo;
   return {
-    address: server.address() as AddressInfo,
+    address,
+    reach: { host: isWildcard(options.host) ? options.nodeName : options.host, port: address.port },
     close: async () => {
       strangers.close();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -94,6 +100,8 @@ export async function listenForSpice(options: SpiceProxyOptions): Promise<SpiceP
     });
   }
 }
+
+const isWildcard = (host: string): boolean => host === "0.0.0.0" || host === "::";
 
 /** Connections to each guest. */
 class Viewers {

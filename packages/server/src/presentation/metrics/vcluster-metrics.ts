@@ -1,7 +1,7 @@
 // Figures of virtual clusters, as their nodes told them last. A node that is away shows none of its own.
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
-import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import { runtimeIn, type VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { histogramText, metricText, type Sample } from "@gpve/kit/telemetry/exposition.ts";
 
 type Row = VirtualClusterRuntime & {
@@ -15,7 +15,7 @@ export function vclusterMetrics(
   const rows = clusters.flatMap(({ value }): Row[] => {
     const { name, tenant, node } = value;
     const view = board.get(node);
-    const found = view?.report?.vclusters?.find((each) => each.name === keyOf(value));
+    const found = runtimeIn(view?.report?.vclusters, keyOf(value));
     return view?.health !== "online" || found === undefined
       ? []
       : [{ ...found, labels: { vcluster: name, tenant } }];
@@ -66,7 +66,7 @@ export function vclusterMetrics(
     ),
     histogramText(
       "gpve_vc_api_request_duration_seconds",
-      "Time that requests to its API took, by verb, when it was last awake.",
+      "Time that requests to its API took, by verb; of one that sleeps for five minutes more.",
       rows.flatMap(({ labels, requests = {} }) =>
         Object.entries(requests).map(
           ([verb, { count, seconds: sum, buckets = {} }]) =>

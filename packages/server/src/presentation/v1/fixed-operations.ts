@@ -203,6 +203,10 @@ export function fixedOperations(
       body: await deps.vmScreenshot(params["name"] ?? "", params["vmid"] ?? "", ctx),
       headers: { "Content-Type": "image/png" },
     }),
+    // Without asking for a websocket there is nothing to be had.
+    vmTunnel: () => {
+      throw new AppError("request.invalid", "a tunnel is a websocket: ask for it with Upgrade: websocket");
+    },
     vmLog: async ({ params, ctx }) => ({
       body: await deps.vmLog(params["name"] ?? "", params["vmid"] ?? "", ctx),
     }),

@@ -182,7 +182,9 @@ describe("the routes of the scheduler", () => {
     await v1.records.transact((tx) => {
       for (let vmid = 102; vmid < 151; vmid++) {
         const request = { ...held.value.request, id: `vm/${vmid}` };
-        tx.put(placementsDef, encodeURIComponent(request.id), { ...held.value, node: "n9", request });
+        // By whichever of his tokens.
+        const by = vmid % 2 === 0 ? held.value.by : `${held.value.by}!t${vmid}`;
+        tx.put(placementsDef, encodeURIComponent(request.id), { ...held.value, node: "n9", request, by });
       }
     });
     const more = await keep("joe@pve", 151);

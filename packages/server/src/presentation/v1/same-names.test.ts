@@ -246,4 +246,14 @@ describe("clusters of one name", () => {
       body: { detail: expect.stringContaining("demo.lab.vc.gpve") },
     });
   });
+
+  test("keep their tenant: the next one of its name would have them", async () => {
+    await make("shop");
+    const refused = await v1.ask("DELETE", "/tenants/shop");
+    expect([refused.status, refused.body["detail"]]).toEqual([
+      409,
+      expect.stringContaining("tenant 'shop' is not empty: virtual cluster 'demo' is of it"),
+    ]);
+    expect((await v1.ask("GET", "/tenants/shop")).status).toBe(200);
+  });
 });

@@ -11,6 +11,8 @@ import { removeNode } from "../../node/remove-node.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { nodeConditions, nodePhase } from "@gpve/domain/node/node-conditions.ts";
 import { nodeResources, type NodeResources, type NodeTenant } from "@gpve/domain/node/node-resources.ts";
+import { clusterShares } from "@gpve/domain/vcluster/cluster-shares.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { formatTaint, parseTaint, type Taint } from "@gpve/domain/node/taint.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject, Reader } from "../adapter.ts";
@@ -51,7 +53,9 @@ export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
   });
   return {
     kind: nodeKind,
-    collections: [nodeRecords as CollectionDef<unknown>, guestCollection as CollectionDef<unknown>],
+    collections: [nodeRecords, guestCollection, vclusterCollection].map(
+      (each) => each as CollectionDef<unknown>,
+    ),
     list: (reader) =>
       reader
         .list(nodeRecords)
@@ -138,7 +142,7 @@ function statusOf(
           },
           gpus: facts.gpus.map((gpu) => ({ ...gpu })),
           capabilities: facts.capabilities.map((capability) => ({ ...capability })),
-          ...(facts.qemu === undefined ? {} : { qemuVersion: facts.qemu.version }),
+          ...given({ qemuVersion: facts.qemu?.version }),
         }),
     ...(usage === undefined
       ? {}
@@ -175,12 +179,18 @@ function fieldsOf({ capacity, allocatable, allocated }: NodeResources): Fields {
 }
 
 function runningOn(reader: Reader, view: NodeView | undefined): readonly NodeTenant[] {
-  return (view?.report?.guests ?? []).flatMap(({ vmid, status }) => {
+  const shares = reader
+    .list(vclusterCollection)
+    .flatMap(({ value }) => clusterShares(value))
+    .filter(({ node }) => node === view?.node)
+    .map(({ request: { demand } }) => ({ cpus: demand.cpu, maxmem: demand.memory, gpus: 0 }));
+  const guests = (view?.report?.guests ?? []).flatMap(({ vmid, status }) => {
     const guest = status === "running" ? reader.get(guestCollection, String(vmid))?.value : undefined;
     if (guest === undefined) return [];
     const { cpus, maxmem } = guest.summary;
     return [{ cpus, maxmem, gpus: view?.facts?.gpus.length === 0 ? 0 : passedThrough(guest.conf) }];
   });
+  return [...guests, ...shares];
 }
 
 /** Devices of the host that the current configuration names. */

@@ -10,7 +10,7 @@ import type { KindAdapter, RawObject } from "../adapter.ts";
 
 export interface RebalancePlanDeps {
   /** Absent: plans are only shown. */
-  readonly rebalancer?: Pick<Rebalancer, "plan">;
+  readonly rebalancer: Pick<Rebalancer, "plan">;
 }
 
 /** Plans of moves: worked out when they are made; approving is all that changes of one. */
@@ -29,8 +29,6 @@ export function rebalancePlanAdapter({ rebalancer }: RebalancePlanDeps): KindAda
         const found = tx.get(rebalancePlansDef, name)?.value;
         const wanted = spec as PlanSpec;
         if (found === undefined) {
-          if (rebalancer === undefined)
-            throw new AppError("feature.unsupported", "this server makes no plans of moves");
           tx.put(rebalancePlansDef, name, rebalancer.plan(wanted, ctx.actor?.authid ?? ""));
           return;
         }

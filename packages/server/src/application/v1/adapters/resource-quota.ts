@@ -13,13 +13,11 @@ import type { KindAdapter, RawObject } from "../adapter.ts";
 
 export interface ResourceQuotaDeps {
   /** What is used of a quota. Absent: quotas are only kept here, and nothing is known of guests. */
-  readonly quotaUsage?: (quota: Quota) => Charge;
+  readonly quotaUsage: (quota: Quota) => Charge;
 }
 
-const NOTHING_USED: Charge = { limits: {}, requests: {} };
-
 /** Quotas of tenants: what is bounded from the store, what is used as it is now. */
-export function resourceQuotaAdapter({ quotaUsage = () => NOTHING_USED }: ResourceQuotaDeps): KindAdapter {
+export function resourceQuotaAdapter({ quotaUsage }: ResourceQuotaDeps): KindAdapter {
   const raw = ({ id, value, revision, createRevision, version }: Entry<Quota>): RawObject => ({
     name: id,
     namespace: value.tenant,

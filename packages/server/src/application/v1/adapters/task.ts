@@ -10,20 +10,21 @@ import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
 
+/** Of an operation. */
 export interface TaskProgress {
   /** 0 to 1. */
   readonly progress: number;
-  readonly step?: string;
+  readonly progressText?: string | undefined;
 }
 
 export interface TaskAdapterDeps {
   readonly tasks?: CollectionDef<TaskRecord>;
   /** What this process knows about a task that runs in it. */
-  readonly progress?: (upid: string) => TaskProgress | undefined;
+  readonly running: (upid: string) => TaskProgress | undefined;
 }
 
 /** Tasks of all nodes. */
-export function taskAdapter(deps: TaskAdapterDeps = {}): KindAdapter {
+export function taskAdapter(deps: TaskAdapterDeps): KindAdapter {
   const tasks = deps.tasks ?? taskRecords;
   const raw = (entry: Entry<TaskRecord>): RawObject | undefined => {
     const task = taskOfRecord(entry.value);
@@ -31,7 +32,7 @@ export function taskAdapter(deps: TaskAdapterDeps = {}): KindAdapter {
     return {
       name: task.upid,
       spec: { node: task.node, type: task.type, id: task.id, user: task.authid },
-      status: statusOf(task, task.endtime === undefined ? deps.progress?.(task.upid) : undefined),
+      status: statusOf(task, task.endtime === undefined ? deps.running(task.upid) : undefined),
       revision: entry.revision,
       createRevision: entry.createRevision,
       generation: 1,
@@ -57,14 +58,13 @@ export function taskAdapter(deps: TaskAdapterDeps = {}): KindAdapter {
   };
 }
 
-function statusOf(task: Task, progress: TaskProgress | undefined): Fields {
+function statusOf(task: Task, running: TaskProgress | undefined): Fields {
   return {
     phase: phaseOf(task),
     startedAt: new Date(task.starttime * 1000).toISOString(),
     ...given({ exitStatus: task.exitstatus }),
     ...(task.endtime === undefined ? {} : { endedAt: new Date(task.endtime * 1000).toISOString() }),
-    ...(progress === undefined ? {} : { progress: progress.progress }),
-    ...(progress?.step === undefined ? {} : { step: progress.step }),
+    ...given({ progress: running?.progress, step: running?.progressText }),
   };
 }
 

@@ -4,6 +4,7 @@ import { tenantKind } from "@gpve/contracts/v1/kinds/tenant.ts";
 import type { Pool } from "@gpve/domain/access/types.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { aclDef, poolsDef, usersDef } from "@gpve/domain/access/collections.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { removeQuotasOf } from "../../quota/quota-records.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
@@ -47,6 +48,13 @@ export function tenantAdapter(): KindAdapter {
         const child = tx.list(poolsDef).find((entry) => parentOf(entry.id) === name);
         if (child !== undefined)
           throw new AppError("object.conflict", `tenant '${name}' has a tenant below: ${child.id}`);
+        // Whoever has a tenant of that name later would have it.
+        const cluster = tx.list(vclusterCollection).find(({ value }) => value.tenant === name)?.value.name;
+        if (cluster !== undefined)
+          throw new AppError(
+            "object.conflict",
+            `tenant '${name}' is not empty: virtual cluster '${cluster}' is of it`,
+          );
         const user = tx.list(usersDef).find((entry) => entry.value.tenant === name);
         if (user !== undefined)
           throw new AppError("object.conflict", `tenant '${name}' is not empty: user '${user.id}' is of it`);

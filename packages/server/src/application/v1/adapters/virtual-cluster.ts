@@ -59,6 +59,8 @@ export function virtualClusterAdapter({ board, vclusters, conditionTimes }: Virt
       return entry === undefined ? undefined : raw(entry);
     },
     idFor: keyFor,
+    // Its status is its record and what nodes have told.
+    liveState: () => board.generation(),
     onChange: (records, changed) => records.collection(vclusterCollection).onChange((id) => changed([id])),
     ...(vclusters === undefined ? {} : { act: actions(vclusters) }),
   };
@@ -109,7 +111,10 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
         throw new AppError("request.invalid", "one group of workers is scaled at a time: change one count");
       if (group !== undefined) await vclusters.scale(idOf(previous), group, ctx, ctx.requestId);
     },
-    remove: ({ previous, ctx }) => vclusters.remove(idOf(previous), ctx),
+    remove: async ({ previous, ctx, force }) => {
+      if (!force) requireNoVolumes(previous);
+      await vclusters.remove(idOf(previous), ctx);
+    },
     forestall: () => Promise.resolve(),
     discard: ({ previous, ctx }) => vclusters.remove(idOf(previous), ctx),
   };
@@ -130,6 +135,17 @@ function settled(spec: Fields, isNew: boolean): Fields {
     ...shown,
     controlPlane: { ...controlPlane, externalEtcdCertificates: { ...readExternalKeys(spec) } },
   };
+}
+
+/** What is in them goes with it, and cannot be had back: that has to be said. */
+function requireNoVolumes({ name, status }: RawObject): void {
+  const vnodes = (status["vnodes"] ?? []) as readonly { readonly volumes?: number }[];
+  const count = vnodes.reduce((sum, { volumes = 0 }) => sum + volumes, 0);
+  if (count === 0) return;
+  throw new AppError(
+    "object.conflict",
+    `virtual cluster '${name}' has ${count} persistent volume${count === 1 ? "" : "s"} in use, which would be lost with it: delete their claims first (kubectl get pvc --all-namespaces), back it up (gpvectl vc backup ${name}), or delete it with them (gpvectl vc delete ${name} --yes --volumes; ?force=1)`,
+  );
 }
 
 /** On all of its nodes; one that is gone tells of its own last. */

@@ -65,7 +65,7 @@ export interface VirtualMachineDeps {
   readonly board: NodeBoard;
   readonly phases: Pick<VmPhases, "of" | "onStep">;
   /** What VMs of a node get that do not say. */
-  readonly defaultsOf?: (node: string) => VmDefaults;
+  readonly defaultsOf: (node: string) => VmDefaults;
   /** Since when its node is reached, or not. Absent: not said. */
   readonly conditionTimes?: ConditionClock;
   /** Absent: VMs are only shown. */
@@ -164,7 +164,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
 }
 
 function actions(
-  { board, defaultsOf = () => ({}) }: VirtualMachineDeps,
+  { board, defaultsOf }: VirtualMachineDeps,
   { callNode, taskEnd, reported, withdraw, placement }: VmActionDeps,
   configOf: (entry: Entry<GuestRecord>) => VmConfig,
   typedOf: (entry: Entry<GuestRecord>) => TypedVmSpec,

@@ -36,7 +36,7 @@ export function vmStatus({ record, config, runtime, health, shown, times }: VmFa
     diskBytes: summary.maxdisk,
     template: summary.template,
     ...given({ lock: summary.lock }),
-    ...(summary.tags === undefined ? {} : { tags: summary.tags.split(/[;, ]+/).filter((tag) => tag !== "") }),
+    ...given({ tags: summary.tags?.split(/[;, ]+/).filter((tag) => tag !== "") }),
     ...(pending.length === 0 ? {} : { pending }),
     ...(snapshots.length === 0 ? {} : { snapshots }),
     ...(running

@@ -18,8 +18,8 @@ import {
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../../node/as-system.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
@@ -47,6 +47,8 @@ export class KeepReplicas {
   readonly #deps: KeepReplicasDeps;
   /** Since when each is as it is; monotonic. */
   readonly #since = new Map<string, { readonly state: SeenReplica["state"]; readonly at: number }>();
+  /** Clusters that are being worked on. */
+  readonly #busy = new Set<string>();
 
   constructor(deps: KeepReplicasDeps) {
     this.#deps = deps;
@@ -54,25 +56,42 @@ export class KeepReplicas {
 
   /** Until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#deps;
     this.#since.clear();
-    await every(LOOK_MS, { clock, signal }, () => this.look(signal));
+    let looking = Promise.resolve();
+    // One that waits for a node keeps nobody else waiting.
+    await every(LOOK_MS, { clock: this.#deps.clock, signal }, () => {
+      looking = this.look(signal);
+    });
+    await looking;
   }
 
-  /** One look at all of them. */
+  /** One look at all of them that nobody is at work on; resolves when what came of it is done. */
   async look(signal: AbortSignal): Promise<void> {
-    const { records, log } = this.#deps;
-    const all = records.collection(vclusterCollection).list();
-    for (const { value: record } of all) {
-      if (!hasReplicas(record.spread) || record.isLeaving === true) continue;
-      try {
+    const { records } = this.#deps;
+    const work: Promise<void>[] = [];
+    for (const { value: record } of records.collection(vclusterCollection).list()) {
+      const key = keyOf(record);
+      if (!hasReplicas(record.spread) || record.isLeaving === true || this.#busy.has(key)) continue;
+      this.#busy.add(key);
+      // One after the other: each sees where the one before goes.
+      const decided = await this.#told(key, signal, () => this.#decide(record));
+      const carryOut = async (): Promise<void> => {
         await this.#clear(record, signal);
-        await this.#replace(record, signal);
-      } catch (err) {
-        if (signal.aborted) return;
-        const about = { resource: `vcluster/${keyOf(record)}`, err: messageOf(err) };
-        log.warn(about, "a replica could not be replaced; it is tried again");
-      }
+        if (decided !== undefined) await this.#make(record, decided.after, decided.wanted, signal);
+      };
+      work.push(this.#told(key, signal, carryOut).finally(() => this.#busy.delete(key)));
+    }
+    await Promise.all(work);
+  }
+
+  /** What fails is tried again in a later look. */
+  async #told<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (err) {
+      const about = { resource: `vcluster/${key}`, err: messageOf(err) };
+      if (!signal.aborted) this.#deps.log.warn(about, "a replica could not be replaced; it is tried again");
+      return undefined;
     }
   }
 
@@ -97,18 +116,21 @@ export class KeepReplicas {
     }
   }
 
-  async #replace(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
+  /** Written down already. */
+  async #decide(
+    record: VirtualClusterRecord,
+  ): Promise<{ readonly wanted: Replacement; readonly after: Spread } | undefined> {
     const { spread, abandoned = [] } = record;
-    if (spread === undefined) return;
+    if (spread === undefined) return undefined;
     const seen = spread.nodes.map(({ node }) => this.#seen(keyOf(record), node));
-    if (seen.every(({ state }) => state === "well" || state === "busy")) return;
+    if (seen.every(({ state }) => state === "well" || state === "busy")) return undefined;
     const spares = fittingNodes(this.#deps, record.spec)
       .map(({ node }) => node)
       .filter((node) => !abandoned.includes(node) && !spread.nodes.some((each) => each.node === node));
     const wanted = nextReplacement(seen, spares);
-    if (wanted === undefined) return;
+    if (wanted === undefined) return undefined;
     const after = await this.#note(record, wanted);
-    if (after !== undefined) await this.#make(record, after, wanted, signal);
+    return after === undefined ? undefined : { wanted, after };
   }
 
   #seen(cluster: string, node: string): SeenReplica {
@@ -188,7 +210,7 @@ export class KeepReplicas {
     );
   }
 
-  /** One that does not end keeps the others from being looked at. */
+  /** One that does not end is left to a later look. */
   #end(upid: string, signal: AbortSignal): Promise<void> {
     return this.#deps.taskEnd(upid, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
   }

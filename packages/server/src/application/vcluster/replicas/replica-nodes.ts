@@ -6,7 +6,7 @@ import type { OverlayNode } from "@gpve/domain/vcluster/overlay.ts";
 import { hasReplicas, placeReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { standbyRefusal } from "@gpve/domain/vcluster/standby/standby.ts";
 import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
-import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import { runtimeIn, type VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { fittingNodes, type PlaceDeps } from "../place-cluster.ts";
 import { overlayAddress } from "../spread-cluster.ts";
@@ -20,7 +20,7 @@ export function placedReplicas(
   home: string,
 ): readonly OverlayNode[] {
   const fitting = fittingNodes(deps, spec);
-  const first = fitting.filter(({ node }) => node === home);
+  const first = [deps.board.get(home) ?? []].flat();
   const chosen = [...first, ...fitting.filter(({ node }) => node !== home)].slice(0, spec.replicas);
   if (chosen.length < spec.replicas)
     throw new AppError(
@@ -33,7 +33,7 @@ export function placedReplicas(
 
 /** What that node tells of the cluster with that key. */
 export function runtimeOn(board: NodeBoard, node: string, key: string): VirtualClusterRuntime | undefined {
-  return board.get(node)?.report?.vclusters?.find((each) => each.name === key);
+  return runtimeIn(board.get(node)?.report?.vclusters, key);
 }
 
 /** Its replica there serves, as far as that node has told. */
@@ -119,7 +119,7 @@ function portOf(endpoint: string): number {
 export function requireWhole(
   board: NodeBoard,
   record: Placed,
-  wanted: "scale" | "upgrade" | "migrate",
+  wanted: "scale" | "upgrade" | "migrate" | "rotate-ca",
 ): void {
   const { name, spread } = record;
   const key = keyOf(record);

@@ -31,6 +31,8 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
   const node = { node: "a", call: () => Promise.reject(new Error("not asked")) };
   const server = await openQuotaServer(store, { owner: "s1", clock, node });
   const { records, quotas } = server;
+  /** Other clusters on the same nodes. */
+  const more: string[] = [];
   const nodes = new Map<string, Node>(names.map((name) => [name, { health: "online" }]));
   const view = (name: string): NodeView | undefined => {
     const found = nodes.get(name);
@@ -43,7 +45,8 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
       power: phase === "Running" || phase === "Scaling" ? "hot" : "cold",
       endpoint,
     };
-    const report = { vclusters: phase === undefined ? [] : [row] };
+    const rows = ["trio", ...more].map((each) => ({ ...row, name: each }));
+    const report = { vclusters: phase === undefined ? [] : rows };
     return {
       node: name,
       nodeid: 1,
@@ -60,11 +63,15 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
     get: view,
     generation: () => 1,
   };
+  /** Clusters whose nodes take their time. */
+  const slow = new Set<string>();
   const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
   const calls = {
     call: async (at: string, route: string, params: object) => {
       if (nodes.get(at)?.health !== "online") throw new AppError("node.unavailable", `${at} is away`);
       asked.push({ node: at, route, params: params as Record<string, unknown> });
+      const { vcluster = "" } = params as { readonly vcluster?: string };
+      while (slow.has(vcluster)) await new Promise((resolve) => setTimeout(resolve, 5));
       if (route === "POST /gpve/nodes/{node}/vclusters")
         nodes.set(at, { health: "online", phase: "Running" });
       if (route === "DELETE /gpve/nodes/{node}/vclusters/{vcluster}") nodes.set(at, { health: "online" });
@@ -104,6 +111,8 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
     status,
     board,
     records,
+    slow,
+    more,
     close: () => server.close(),
   };
 }
@@ -168,6 +177,26 @@ describe("a control plane of several replicas", () => {
       "while not all of its replicas serve: b is offline; c is Pending",
     );
     expect([told(), record().spec.workers]).toEqual([[], 4]);
+    await close();
+  });
+
+  test("is replaced whatever keeps another cluster's nodes busy", async () => {
+    const { create, records, record, nodes, pass, slow, more, asked, places, close } = await world();
+    await create();
+    // It comes first, and its nodes do not end what they are told.
+    await records.transact((tx) => tx.put(vclusterCollection, "first", { ...record(), name: "first" }));
+    more.push("first");
+    slow.add("first");
+    nodes.set("b", { health: "offline", phase: "Running" });
+    const passing = pass();
+    await expect.poll(() => places()).toEqual(["a0", "d3", "c2"]);
+    await expect
+      .poll(() =>
+        asked.some(({ route, params }) => route.endsWith("/authority") && params["vcluster"] === "trio"),
+      )
+      .toBe(true);
+    slow.clear();
+    await passing;
     await close();
   });
 

@@ -25,6 +25,7 @@ import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts"
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { asSystem } from "../../node/as-system.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
@@ -70,20 +71,22 @@ export class KeepStandbys {
   /** Until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     this.#sight.forget();
-    while (!signal.aborted) {
-      // One that waits for a node keeps nobody else waiting.
-      const looking = this.look(signal);
-      await this.#deps.clock
-        .sleep(LOOK_MS, signal)
-        .catch((err: unknown) => ignore(err, "the loop ends by its condition"));
-      if (signal.aborted) await looking;
-    }
+    let looking = Promise.resolve();
+    // One that waits for a node keeps nobody else waiting.
+    await every(LOOK_MS, { clock: this.#deps.clock, signal }, () => {
+      looking = this.look(signal);
+    });
+    await looking;
   }
 
   /** One look at all of them that nobody is at work on. */
   async look(signal: AbortSignal): Promise<void> {
     const { records, log } = this.#deps;
     const all = records.collection(vclusterCollection).list();
+    const moving = this.#moving();
+    this.#sight.refresh();
+    const isAsked = (record: VirtualClusterRecord): boolean =>
+      record.isLeaving !== true && !moving.has(keyOf(record)) && !this.#sight.isAtEase(record);
     const one = async (record: VirtualClusterRecord): Promise<void> => {
       const { clock } = this.#deps;
       const key = keyOf(record);
@@ -101,14 +104,12 @@ export class KeepStandbys {
         this.#busy.delete(key);
       }
     };
-    await Promise.all(all.map(({ value }) => one(value)));
+    await Promise.all(all.flatMap(({ value }) => (isAsked(value) ? one(value) : [])));
     await sweepStandbys({ ...this.#deps, ask: (node, asked) => this.#forget(node, asked, signal) });
   }
 
   async #keep(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
-    const { spec, standby, recovered, isLeaving } = record;
-    const key = keyOf(record);
-    if (isLeaving === true || this.#isMoving(key)) return;
+    const { spec, standby, recovered } = record;
     if (standbyRefusal(spec) !== undefined) {
       if (standby !== undefined) await this.#act(record, { do: "drop" }, signal);
       return;
@@ -121,9 +122,7 @@ export class KeepStandbys {
     const step = nextStandbyStep(seen);
     if (step !== undefined) return this.#act(record, step, signal);
     await this.#renewNote(record);
-    const version = runtimeOn(this.#deps.board, record.node, key)?.version;
-    if (seen.isUp && standby !== undefined && version !== undefined && version !== standby.version)
-      await this.#setVersion(record, version, signal);
+    if (seen.isUp && standby !== undefined) await this.#keepUpToDate(record, standby, signal);
   }
 
   async #act(record: VirtualClusterRecord, step: StandbyStep, signal: AbortSignal): Promise<void> {
@@ -133,9 +132,9 @@ export class KeepStandbys {
     const since = standby?.inSync === true ? now : (standby?.since ?? now);
     switch (step.do) {
       case "begin": {
-        const version = runtimeOn(this.#deps.board, node, keyOf(record))?.version ?? "";
+        const { version = "", keysAt } = runtimeOn(this.#deps.board, node, keyOf(record)) ?? {};
         const fresh = { node: step.node, of: node, generation: next, version, inSync: false, since } as const;
-        return this.#set(record, { ...fresh, mode: "stream" }, signal);
+        return this.#set(record, { ...fresh, ...given({ keysAt }), mode: "stream" }, signal);
       }
       case "solo": {
         if (standby === undefined) return;
@@ -273,11 +272,17 @@ export class KeepStandbys {
     }
   }
 
-  async #setVersion(record: VirtualClusterRecord, version: string, signal: AbortSignal): Promise<void> {
-    const { standby } = record;
-    if (standby === undefined) return;
+  /** What it would go on with: version and keys. */
+  async #keepUpToDate(
+    record: VirtualClusterRecord,
+    standby: ClusterStandby,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { version, keysAt } = runtimeOn(this.#deps.board, record.node, keyOf(record)) ?? {};
+    if (version === undefined || (version === standby.version && keysAt === standby.keysAt)) return;
     await this.#tell(record, true, signal);
-    await this.#change(record, (was) => ({ ...was, standby: { ...standby, version } }));
+    const { keysAt: _before, ...kept } = standby;
+    await this.#change(record, (was) => ({ ...was, standby: { ...kept, version, ...given({ keysAt }) } }));
   }
 
   #spares(record: VirtualClusterRecord): readonly string[] {
@@ -312,9 +317,10 @@ export class KeepStandbys {
     };
   }
 
-  #isMoving(key: string): boolean {
+  /** Every standby has a note of its own among those of moves. */
+  #moving(): ReadonlySet<string | undefined> {
     const notes = this.#deps.records.collection(moveCollection).list();
-    return notes.some(({ value }) => value.purpose === "vcluster" && value.vcluster === key);
+    return new Set(notes.flatMap(({ value }) => (value.purpose === "vcluster" ? value.vcluster : [])));
   }
 
   async #renewNote(record: VirtualClusterRecord): Promise<void> {

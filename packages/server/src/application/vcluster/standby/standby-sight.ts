@@ -30,6 +30,8 @@ export class StandbySight {
   readonly #clock: Clock;
   readonly #signs: SignsOfLife;
   readonly #since = new Map<string, { readonly value: string; readonly at: number }>();
+  /** By node: the standbys that it tells of. */
+  readonly #rows = new Map<string, ReadonlySet<string>>();
 
   constructor(board: NodeBoard, clock: Clock, signs: SignsOfLife) {
     this.#board = board;
@@ -42,9 +44,22 @@ export class StandbySight {
     this.#since.clear();
   }
 
+  /** All of them are looked at anew. */
+  refresh(): void {
+    this.#rows.clear();
+  }
+
   /** Nodes have just been told of it. */
   said(key: string): void {
     this.#since.delete(`said ${key}`);
+  }
+
+  /** Nobody follows it, nor could: it sleeps, or there is no other node. Most of many are so, and are looked at every second. */
+  isAtEase(record: VirtualClusterRecord): boolean {
+    const { node, standby, recovered, abandoned } = record;
+    if (standby !== undefined || recovered !== undefined || abandoned !== undefined) return false;
+    if (this.#board.list().length < 2) return true;
+    return this.#isOnline(node) && runtimeOn(this.#board, node, keyOf(record))?.power === "cold";
   }
 
   of(record: VirtualClusterRecord, spares: readonly string[]): SeenStandby {
@@ -74,9 +89,10 @@ export class StandbySight {
   }
 
   #has(node: string, record: VirtualClusterRecord): boolean {
-    const key = keyOf(record);
     const rows = this.#board.get(node)?.report?.standbys ?? [];
-    return rows.some((each) => each.name === key && each.tenant === record.tenant);
+    const known = this.#rows.get(node) ?? new Set(rows.map(({ name, tenant }) => `${name} ${tenant}`));
+    this.#rows.set(node, known);
+    return known.has(`${keyOf(record)} ${record.tenant}`);
   }
 
   /** Neither its agent nor its fence process, which outlives that: where guests under HA would be started elsewhere. */

@@ -24,6 +24,7 @@ interface Node {
   health: NodeView["health"];
   phase?: string | undefined;
   version: string;
+  keysAt?: number;
   standby?: StandbyRuntime | undefined;
   standbys: StandbyRow[];
 }
@@ -57,8 +58,8 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   const view = (name: string): NodeView | undefined => {
     const found = nodes.get(name);
     if (found === undefined) return undefined;
-    const { phase, health, standby, standbys, version } = found;
-    const row = { name: "demo", phase, power: "hot", version, standby };
+    const { phase, health, standby, standbys, version, keysAt } = found;
+    const row = { name: "demo", phase, power: "hot", version, keysAt, standby };
     const report = { vclusters: phase === undefined ? [] : [row], standbys };
     return { node: name, health, address: "192.0.2.1", report } as unknown as NodeView;
   };
@@ -221,7 +222,7 @@ describe("the standby of a virtual cluster", () => {
     expect(told()).toEqual(["b DELETE /vcluster-standbys/{vcluster}"]);
   });
 
-  test("is told again what its nodes do not know, and of a new version", async () => {
+  test("is told again what its nodes do not know, and of a new version and new keys", async () => {
     const { pass, at, told, deaf, record, asked } = await world();
     deaf(true);
     await pass(2);
@@ -236,6 +237,15 @@ describe("the standby of a virtual cluster", () => {
     await pass(1);
     expect(asked.find(({ node }) => node === "b")?.params).toMatchObject({ version: "1.37.0" });
     expect(record().standby).toMatchObject({ version: "1.37.0", inSync: true });
+    told();
+    await pass(1);
+    expect(told()).toEqual([]);
+    at("a").keysAt = 7;
+    await pass(1);
+    expect(told()).toContain("b PUT /vcluster-standbys/{vcluster}");
+    expect(record().standby).toMatchObject({ keysAt: 7, inSync: true });
+    await pass(2);
+    expect(told()).toEqual([]);
   });
 
   test("is forgotten when the cluster has moved, and when it is deleted", async () => {

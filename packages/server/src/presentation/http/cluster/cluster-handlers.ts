@@ -10,7 +10,7 @@ import {
   type ClusterIdentity,
 } from "../../../application/cluster/cluster-status.ts";
 import type { DatacenterOptionsStore } from "../../../application/cluster/datacenter-options.ts";
-import type { LogRow } from "../../../application/cluster/cluster-log.ts";
+import { clusterLog, type ClusterLogSources } from "../../../application/cluster/cluster-log.ts";
 import { exportMetrics } from "../../../application/cluster/export-metrics.ts";
 import type { ListResources } from "../../../application/cluster/list-resources.ts";
 
@@ -22,8 +22,7 @@ export interface ClusterHandlerDeps {
   readonly resources: ListResources;
   readonly identity: ClusterIdentity;
   readonly guests: () => readonly GuestRecord[];
-  /** Newest first, at most `max` rows the actor may see. */
-  readonly clusterLog: (max: number, mayAudit: boolean, userid: string) => readonly LogRow[];
+  readonly log: ClusterLogSources;
 }
 
 export function createClusterHandlers(deps: ClusterHandlerDeps): PveHandlers {
@@ -47,14 +46,12 @@ export function createClusterHandlers(deps: ClusterHandlerDeps): PveHandlers {
       await deps.options.update({ set: set as DatacenterOptions, delete: keys }, ctx.signal);
       return null;
     },
-    "GET /cluster/log": ({ max }, ctx) =>
-      deps.clusterLog(max ?? 50, ctx.access.has("/", ["Sys.Syslog"]), ctx.actor?.userid ?? ""),
+    "GET /cluster/log": ({ max }, ctx) => clusterLog(deps.log, ctx, max ?? 50),
     "GET /cluster/metrics/export": ({ "local-only": local, "node-list": list, "start-time": since }) => {
       const wanted = local === true ? [deps.identity.localNode] : list?.split(/[,;\s]+/);
       const views = deps.board.list().filter(({ node }) => wanted?.includes(node) ?? true);
       return { data: exportMetrics(views, deps.guests(), since ?? 0) };
     },
-    "GET /nodes": (_params, ctx) =>
-      nodeList(deps.board, (node) => ctx.access.has(`/nodes/${node}`, ["Sys.Audit"])),
+    "GET /nodes": (_params, ctx) => nodeList(deps.board, ctx.access),
   };
 }

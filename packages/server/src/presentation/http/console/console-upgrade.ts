@@ -17,6 +17,7 @@ import type { TunnelTo } from "../../../application/node/call-agent.ts";
 import type { PveApiDeps } from "../pve/ports.ts";
 import { cookieTicket } from "../pve/pve-api.ts";
 import { collectParams, mergePathParams } from "../pve/request-params.ts";
+import { whenThere } from "../socket-stream.ts";
 import { refuseUpgrade } from "../upgrade.ts";
 import { nodePath, requireTicket, type ConsoleTickets } from "./console-handlers.ts";
 import { shellFrame, TerminalFrames } from "./terminal-frames.ts";
@@ -208,8 +209,4 @@ async function check(
   const owner = vmid === undefined ? nodePath(deps, node) : `/vms/${vmid}`;
   requireTicket(deps.tickets, valid.vncticket, auth.actor?.authid ?? "", owner, port);
   return { auth, node, vmid, owner, port };
-}
-
-async function* whenThere(client: Promise<AsyncIterable<Uint8Array>>) {
-  yield* await client;
 }

@@ -2,13 +2,12 @@
 // secret is the node's own; what is said by it is between the two nodes.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { createWebSocketStream, WebSocketServer, type WebSocket } from "ws";
+import { WebSocketServer } from "ws";
 import { given } from "@gpve/contracts/given.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { findMethod, methodKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
-import { roomIn } from "@gpve/kit/stream-room.ts";
 import type { NodeCalls, TunnelTo } from "../../../application/node/call-agent.ts";
 import { markKnown } from "../../listener/known-peers.ts";
 import { clientAddressOf } from "../../listener/trusted-proxies.ts";
@@ -16,6 +15,7 @@ import { toFailure } from "../pve/failure.ts";
 import { splitApiPath } from "../pve/path.ts";
 import { cookieTicket } from "../pve/pve-api.ts";
 import { collectParams, mergePathParams } from "../pve/request-params.ts";
+import { joinStreams, whenThere } from "../socket-stream.ts";
 import type { ConsoleUpgradeDeps } from "./console-upgrade.ts";
 
 type Mtunnel = TunnelTo<"TUNNEL /gpve/nodes/{node}/vms/{vmid}/mtunnel">;
@@ -77,7 +77,7 @@ export function createMtunnelUpgrade(
       background(
         deps.log,
         "a VM of another cluster",
-        join(ws, tunnel, client.resolve).finally(() => abort.abort()),
+        joinStreams(ws, tunnel.output, client.resolve).finally(() => abort.abort()),
       );
     });
   }
@@ -113,28 +113,4 @@ export function createMtunnelUpgrade(
     const route = "TUNNEL /gpve/nodes/{node}/vms/{vmid}/mtunnel";
     return deps.calls.tunnel(node, route, { vmid, socket, ticket }, input, asking);
   }
-}
-
-async function join(
-  ws: WebSocket,
-  { output }: Mtunnel,
-  received: (input: AsyncIterable<Uint8Array>) => void,
-): Promise<void> {
-  const stream = createWebSocketStream(ws);
-  // Who goes without a word has hung up.
-  stream.on("error", () => stream.destroy());
-  // The node's side may end first: what it has said is still sent.
-  received(stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>);
-  try {
-    for await (const chunk of output) {
-      if (stream.destroyed) break;
-      if (!stream.write(chunk)) await roomIn(stream);
-    }
-  } finally {
-    ws.close();
-  }
-}
-
-async function* whenThere(client: Promise<AsyncIterable<Uint8Array>>) {
-  yield* await client;
 }

@@ -177,6 +177,25 @@ test("groups, as older clients know them", async () => {
   await expect(call("PUT /cluster/ha/groups/{group}", { group: "g" })).rejects.toThrow("no such ha group");
 });
 
+test("a rule that leaves those who must be apart too few nodes is refused, and says whom and which", async () => {
+  for (const sid of ["100", "101", "102"]) await call("POST /cluster/ha/resources", { sid });
+  const add = (params: object) => call("POST /cluster/ha/rules", params);
+  const home = (rule: string, resources: string, nodes: string) =>
+    add({ rule, type: "node-affinity", resources, nodes, strict: true });
+  await add({ rule: "three", type: "resource-affinity", affinity: "negative", resources: "100,101,102" });
+  await home("c", "102", "n2,n3");
+  await home("a", "100", "n1");
+  const refusal = await home("b", "101", "n1").then(
+    () => undefined,
+    (err: unknown) => (err as { errors?: object }).errors,
+  );
+  expect(refusal).toEqual({
+    "node-affinity":
+      "Rule 'b' is invalid: vm:100, vm:101 must be apart, and rules that are strict leave them n1",
+  });
+  await home("b", "101", "n1,n2");
+});
+
 test("moves are told to the manager, with who goes along, unless a rule keeps them", async () => {
   for (const sid of ["100", "101", "102"]) await call("POST /cluster/ha/resources", { sid });
   const add = (params: object) => call("POST /cluster/ha/rules", params);
@@ -231,4 +250,28 @@ test("status shows quorum, manager, nodes and services, and how it is disarmed a
   world.alive.clear();
   await world.clock.advance(60_000);
   expect(await status("lrm:n2")).toContain("old timestamp - dead?");
+});
+
+test("of two who change what they both saw, one is told to look again", async () => {
+  await world.guest(100, "n1");
+  await call("POST /cluster/ha/resources", { sid: "vm:100" });
+  const outcomes = async (
+    method: string,
+    shown: unknown,
+    ...changes: readonly object[]
+  ): Promise<string[]> => {
+    const { digest } = shown as { readonly digest: string };
+    const all = await Promise.allSettled(changes.map((change) => call(method, { ...change, digest })));
+    return all.map(({ status }) => status).toSorted();
+  };
+  const one = ["fulfilled", "rejected"];
+  const sid = { sid: "vm:100" };
+  const resource = await call("GET /cluster/ha/resources/{sid}", sid);
+  const states = ["stopped", "disabled"].map((state) => ({ ...sid, state }));
+  expect(await outcomes("PUT /cluster/ha/resources/{sid}", resource, ...states)).toEqual(one);
+  const home = { rule: "home", type: "node-affinity" };
+  await call("POST /cluster/ha/rules", { ...home, resources: "vm:100", nodes: "n1" });
+  const rule = await call("GET /cluster/ha/rules/{rule}", { rule: "home" });
+  const homes = ["n2", "n3"].map((nodes) => ({ ...home, nodes }));
+  expect(await outcomes("PUT /cluster/ha/rules/{rule}", rule, ...homes)).toEqual(one);
 });

@@ -3,7 +3,6 @@ import { given } from "@gpve/contracts/given.ts";
 import type { HaResource, HaRuleRecord } from "@gpve/domain/ha/collections.ts";
 import { parseSid } from "@gpve/domain/ha/collections.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import { refused } from "@gpve/domain/request/failures.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { HaConfig } from "../../../application/ha/ha-config.ts";
@@ -73,9 +72,7 @@ export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveH
     },
     "GET /cluster/ha/rules/{rule}": ({ rule }) => ({ ...ruleRow(rules.get(rule)), digest: ruleDigest() }),
     "PUT /cluster/ha/rules/{rule}": async ({ rule, type, delete: remove, digest, ...options }) => {
-      if (digest !== undefined && digest !== ruleDigest())
-        throw refused("detected modified configuration - file changed by other user? Try again.\n");
-      await rules.set(rule, type, options, splitList(remove ?? ""));
+      await rules.set(rule, type, options, { remove: splitList(remove ?? ""), digest });
       return null;
     },
     "DELETE /cluster/ha/rules/{rule}": async ({ rule }) => {

@@ -5,7 +5,7 @@ import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import type { PveResult } from "./formats.ts";
 import type { ApiPath } from "./path.ts";
 import type { Authenticated } from "../../../application/access/authenticator.ts";
-import type { AuditEvent } from "./ports.ts";
+import type { AuditedCall } from "../../../application/audit/record-audit.ts";
 
 export interface AuditInput {
   readonly req: IncomingMessage;
@@ -21,7 +21,7 @@ export interface AuditInput {
 }
 
 /** undefined = not audited: reads that were not denied, and what is no route at all. */
-export function auditOf(input: AuditInput): AuditEvent | undefined {
+export function auditOf(input: AuditInput): AuditedCall | undefined {
   const { resolved, outcome } = input;
   if (resolved === undefined) return undefined;
   const rule = declaredRoute(methodKey(resolved.method))?.audit ?? "none";

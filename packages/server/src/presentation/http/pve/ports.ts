@@ -2,23 +2,11 @@
 import type { UploadPlace } from "@gpve/domain/node/upload.ts";
 import type { AccessView, Actor, RequestLogger } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { AuditedCall } from "../../../application/audit/record-audit.ts";
 import type { Authenticated, Credentials } from "../../../application/access/authenticator.ts";
 import type { ReadyReads } from "./ready-reads.ts";
 import type { PlaceGuest } from "../../../application/scheduler/place-guest.ts";
 import type { Decide, NodeCalls } from "../../../application/node/call-agent.ts";
-
-export interface AuditEvent {
-  readonly requestId: string;
-  readonly user: string;
-  readonly verb: string;
-  readonly resource: string;
-  readonly name: string;
-  readonly sourceIP: string;
-  readonly userAgent: string;
-  readonly statusCode: number;
-  readonly message: string;
-  readonly params: Readonly<Record<string, unknown>> | undefined;
-}
 
 export interface UploadTo {
   readonly node: string;
@@ -53,7 +41,7 @@ export interface PveApiDeps {
   readonly ageSeconds?: () => number | undefined;
   /** Answers given again from memory; undefined = each read asks the store first, or is traced. */
   readonly ready?: () => ReadyReads | undefined;
-  readonly audit: (event: AuditEvent | undefined) => Promise<void>;
+  readonly audit: (call: AuditedCall | undefined) => Promise<void>;
   readonly observe: (route: string, method: string, status: number, seconds: number) => void;
   readonly trace: <T>(
     name: string,

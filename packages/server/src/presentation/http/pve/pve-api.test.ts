@@ -10,12 +10,13 @@ import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import { PveReply } from "@gpve/domain/request/handler.ts";
 import { createEntry } from "../entry.ts";
 import { createPveApi } from "./pve-api.ts";
-import type { AuditEvent, PveApiDeps } from "./ports.ts";
+import type { AuditedCall } from "../../../application/audit/record-audit.ts";
+import type { PveApiDeps } from "./ports.ts";
 import { ReadyReads } from "./ready-reads.ts";
 
 const root: Actor = { userid: "root@pam", authid: "root@pam" };
 const everything: AccessView = { privileges: () => new Map(), has: () => true, require: () => undefined };
-const audited: (AuditEvent | undefined)[] = [];
+const audited: (AuditedCall | undefined)[] = [];
 const delays: number[] = [];
 const agentCalls: unknown[] = [];
 

@@ -19,10 +19,10 @@ import type { VmActionDeps } from "../../../application/v1/adapters/virtual-mach
 import { eventsOfCluster } from "../../../application/vcluster/cluster-events.ts";
 import type { VirtualClusters } from "../../../application/vcluster/virtual-clusters.ts";
 import { createKindAdapters } from "../../../application/v1/kind-adapters.ts";
-import type { AuditEvent } from "../../http/pve/ports.ts";
+import type { AuditedCall } from "../../../application/audit/record-audit.ts";
 import { createV1Api } from "../create-v1-api.ts";
 import type { V1Deps } from "../ports.ts";
-import { unknownPhases } from "../../../testing/unknown-phases.ts";
+import { quietKinds } from "../../../testing/quiet-kinds.ts";
 
 export const silent: RequestLogger = {
   debug: () => undefined,
@@ -45,7 +45,7 @@ export interface V1TestServer {
   readonly url: string;
   readonly store: Store;
   readonly records: Records;
-  readonly audits: AuditEvent[];
+  readonly audits: AuditedCall[];
   readonly adapters: readonly KindAdapter[];
   readonly views: Map<string, NodeView>;
   /** Users whose credentials no longer hold. */
@@ -82,14 +82,14 @@ export async function startV1(
     get: (node) => views.get(node),
     generation: () => ++generation,
   };
-  const audits: AuditEvent[] = [];
+  const audits: AuditedCall[] = [];
   const revoked = new Set<string>();
   let requests = 0;
   const vmActions = options.vmActions?.(records);
   const vclusters = options.vclusters?.(records, board);
   const adapters = createKindAdapters({
     board,
-    phases: unknownPhases,
+    ...quietKinds,
     ownNode: () => "own",
     ...given({ vmActions, vclusters }),
   });

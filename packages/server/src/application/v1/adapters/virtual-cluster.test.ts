@@ -1,0 +1,67 @@
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { expect, test } from "vitest";
+import { MemoryRecords } from "../../../testing/memory-records.ts";
+import { KindCache } from "../kind-cache.ts";
+import { virtualClusterAdapter } from "./virtual-cluster.ts";
+
+/** So many clusters of one node, which tells of all of them whenever it is asked to. */
+async function world(count: number) {
+  const records = new MemoryRecords();
+  const names = Array.from({ length: count }, (_none, index) => `c${index}`);
+  const spec = readVirtualClusterSpec({});
+  await records.transact((tx) => {
+    for (const name of names)
+      tx.put(vclusterCollection, name, { name, tenant: "default", node: "n1", spec, madeBy: "r" });
+  });
+  let view: NodeView | undefined;
+  let generation = 0;
+  const board: NodeBoard = {
+    list: () => (view === undefined ? [] : [view]),
+    get: () => view,
+    generation: () => generation,
+  };
+  const tell = (power: VirtualClusterRuntime["power"]): void => {
+    const vclusters = names.map((name) => ({ name, phase: "Running" as const, power }));
+    view = { node: "n1", health: "online", report: { vclusters } } as unknown as NodeView;
+    generation++;
+  };
+  tell("cold");
+  const cache = new KindCache(virtualClusterAdapter({ board }), records);
+  const powers = () => new Set(cache.list().map(({ status }) => status["power"]));
+  return { records, cache, tell, powers, names };
+}
+
+test("shows what nodes have told last, and the same objects until they tell again", async () => {
+  const { cache, tell, powers, records } = await world(3);
+  expect(powers()).toEqual(new Set(["cold"]));
+  const before = cache.list();
+  expect(cache.list()).toBe(before);
+  tell("hot");
+  expect(powers()).toEqual(new Set(["hot"]));
+  await records.transact((tx) => tx.delete(vclusterCollection, "c1"));
+  expect(cache.list().map(({ metadata }) => metadata.name)).toEqual(["c0", "c2"]);
+  expect(cache.get("c1")).toBeUndefined();
+});
+
+test("a list of many costs as many times what a list of few does, and not the square of it", async () => {
+  const cost = async (count: number): Promise<number> => {
+    const { tell, powers } = await world(count);
+    for (const power of ["hot", "cold", "hot"] as const) {
+      tell(power);
+      powers();
+    }
+    const begun = process.cpuUsage();
+    for (const power of ["cold", "hot", "cold", "hot", "cold"] as const) {
+      tell(power);
+      powers();
+    }
+    const { user } = process.cpuUsage(begun);
+    return user / count;
+  };
+  await cost(500);
+  const few = await cost(500);
+  expect((await cost(4_000)) / few).toBeLessThan(4);
+});

@@ -1,0 +1,125 @@
+// Which node gets a virtual cluster: one that takes new guests, and has room for it.
+import { afterEach, describe, expect, test } from "vitest";
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { openQuotaServer } from "../../testing/quota-world.ts";
+import { nodeRecords } from "../node/collections.ts";
+import { fittingNodes, placeCluster, requireRoomOn } from "./place-cluster.ts";
+import { placedReplicas } from "./replicas/replica-nodes.ts";
+
+const GIB = 2 ** 30;
+
+let closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.reverse()) await close();
+  closing = [];
+});
+
+interface NodeGiven {
+  readonly cordoned?: boolean;
+  readonly taints?: readonly string[];
+  readonly memoryGiB?: number;
+  readonly availableGiB?: number;
+}
+
+async function world(nodes: Readonly<Record<string, NodeGiven>>) {
+  const clock = new FakeClock(1_000_000);
+  const node = { node: "n1", call: () => Promise.reject(new Error("not asked")) };
+  const server = await openQuotaServer(openSqliteStore({ path: ":memory:" }), {
+    owner: "s1",
+    clock,
+    node,
+  });
+  closing.push(() => server.close());
+  const { records } = server;
+  await records.transact((tx) => {
+    for (const [name, { cordoned, taints = [] }] of Object.entries(nodes))
+      tx.put(nodeRecords, name, {
+        name,
+        nodeid: 1,
+        address: "192.0.2.1",
+        port: 1,
+        certFingerprint: `AA:${name}`,
+        joinedAt: 0,
+        labels: {},
+        taints,
+        ...(cordoned === true ? { unschedulable: true } : {}),
+      } as never);
+    // The first one has a cluster already: the others come first.
+    tx.put(vclusterCollection, "old", {
+      name: "old",
+      tenant: "default",
+      node: Object.keys(nodes)[0] ?? "",
+      spec: readVirtualClusterSpec({}),
+      madeBy: "r",
+    });
+  });
+  const views = Object.entries(nodes).map(([name, { memoryGiB = 16, availableGiB = 8 }]) => ({
+    node: name,
+    address: "192.0.2.1",
+    health: "online",
+    facts: { cpu: { cpus: 4 }, memoryBytes: memoryGiB * GIB, gpus: [] },
+    report: { guests: [], storages: [], usage: { memory: { available: availableGiB * GIB } } },
+  })) as unknown as NodeView[];
+  const board = {
+    list: () => views,
+    get: (name: string) => views.find((each) => each.node === name),
+  } as unknown as NodeBoard;
+  const deps = { records, board };
+  const wanted = (spec: object = {}) => readVirtualClusterSpec(spec as Record<string, unknown>);
+  return { deps, wanted, place: (spec: object = {}) => placeCluster(deps, wanted(spec)) };
+}
+
+describe("a virtual cluster", () => {
+  test("goes to no node that is cordoned or tainted, unless it names that node", async () => {
+    const { place, deps, wanted } = await world({
+      n1: {},
+      n2: { cordoned: true },
+      n3: { taints: ["dedicated=db"] },
+      n4: { taints: ["slow:PreferNoSchedule"] },
+    });
+    expect(fittingNodes(deps, wanted()).map(({ node }) => node)).toEqual(["n4", "n1"]);
+    expect(place()).toBe("n4");
+    expect(place({ node: "n2" })).toBe("n2");
+    expect(place({ node: "n3" })).toBe("n3");
+  });
+
+  test("is refused with the reason of every node", async () => {
+    const { place } = await world({
+      n1: { cordoned: true },
+      n2: { taints: ["dedicated=db"] },
+      n3: { availableGiB: 0.125 },
+    });
+    expect(() => place()).toThrow(
+      "no node can have the virtual cluster. n1: it is cordoned; n2: it has the taint dedicated=db:NoSchedule; n3: 128 MiB of its memory are free, and a control plane takes 300 MiB",
+    );
+  });
+
+  test("has no more memory for its workers than its node has for guests", async () => {
+    const { place, deps, wanted } = await world({ small: { memoryGiB: 4 }, large: { memoryGiB: 64 } });
+    const workers = (count: number, memory: string, more: object = {}) => ({
+      workerNodes: { count, resources: { memory } },
+      ...more,
+    });
+    expect(place(workers(2, "8Gi"))).toBe("large");
+    expect(() => place(workers(2, "8Gi", { node: "small" }))).toThrow(
+      "node small cannot have the virtual cluster: the workers may use 16 GiB, and all guests of the node together 4 GiB",
+    );
+    expect(() => place(workers(1, "100Gi"))).toThrow("large: the workers may use 100 GiB");
+    // Dealt out, each node has its share.
+    expect(
+      fittingNodes(deps, wanted(workers(4, "2Gi", { scheduling: { spread: true } }))).map(({ node }) => node),
+    ).toEqual(["large", "small"]);
+    const view = deps.board.get("small");
+    expect(view === undefined ? "" : requireRoomOn(view, wanted(workers(1, "2Gi")))).toBe("small");
+  });
+
+  test("of several replicas keeps the node that it names among them", async () => {
+    const { deps, wanted } = await world({ n1: {}, n2: { cordoned: true }, n3: {}, n4: {} });
+    const nodes = placedReplicas(deps, wanted({ controlPlane: { tier: "Enterprise" } }), "n2");
+    expect(nodes.map(({ node }) => node)).toEqual(["n2", "n3", "n4"]);
+  });
+});
