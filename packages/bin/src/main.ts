@@ -1,5 +1,6 @@
 // One program, many names: gpve, gpve-server, gpve-agent, gpvectl, and PVE's own commands.
 import { basename } from "node:path";
+import { setFlagsFromString } from "node:v8";
 import { AppError, errorKinds, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { keepCompiledCode } from "./compiled-code.ts";
@@ -60,6 +61,10 @@ async function main(argv: readonly string[]): Promise<number> {
   const run = await load();
   return run(args, processIo);
 }
+
+// At its exit Node waits for the thread that compiles beside us, which may wait for a garbage collection that nobody makes any more:
+// a program that failed at its start then stood still for good instead of ending (nodejs/node#54918).
+setFlagsFromString("--no-concurrent-sparkplug");
 
 main(process.argv.slice(2)).then(
   (code) => {

@@ -142,6 +142,7 @@ import { vmSnapshotList } from "./commands/vm/snapshot/list.ts";
 import { vmSnapshotRollback } from "./commands/vm/snapshot/rollback.ts";
 import { failedVmCommands } from "./commands/vm/failed.ts";
 import { vmTemplate } from "./commands/vm/template.ts";
+import { vmTunnel } from "./commands/vm/tunnel.ts";
 import { vmVnc } from "./commands/vm/console/vnc.ts";
 
 export const allCommands: readonly CommandSpec[] = [
@@ -319,6 +320,7 @@ export const allCommands: readonly CommandSpec[] = [
   vmExec,
   vmConsole,
   vmVnc,
+  vmTunnel,
   vmScreenshot,
   vmLogs,
 ];

@@ -64,7 +64,7 @@ function reason(err: unknown): string {
   const details = Object.entries(err.errors)
     .map(([name, text]) => [name, text.trim().replaceAll(String.raw`\n`, "; ")] as const)
     // Said once is enough.
-    .filter(([name, text]) => !message.includes(`${name} ${text}`))
+    .filter(([name, text]) => !message.includes(`${name} ${text}`) && !message.startsWith(`${name}: `))
     .map(([name, text]) => `${name}: ${text}`);
   return details.length === 0 ? message : `${message.replace(/[.:]$/, "")} (${details.join("; ")})`;
 }

@@ -39,7 +39,7 @@ export const nouns: Readonly<Record<string, string>> = {
   role: "named sets of privileges",
   server: "servers of the cluster",
   store: "the data of a stopped or running gpve",
-  simulate: "failures played through in virtual time",
+  simulate: "what would happen: failures, lost nodes, placements",
   talos: "Talos Kubernetes clusters from one file",
   "talos addons": "what is installed into a Talos cluster",
   "talos etcd": "snapshots of a Talos cluster's etcd: take, verify, restore, drill, schedule",

@@ -206,6 +206,10 @@ describe("failures", () => {
       errors: { memory: String.raw`format error\nmemory.current: type check failed` },
     });
     expect(failureLine(bad, attempt)).toContain("(memory: format error; memory.current: type check failed)");
+    const tier = new AppError("request.invalid", "spec.tier: must be one of Starter, Standard", {
+      errors: { "spec.tier": "must be one of Starter, Standard" },
+    });
+    expect(failureLine(tier, attempt).match(/must be one of/g)).toHaveLength(1);
   });
 
   test("each kind has its next step", () => {

@@ -7,6 +7,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { every } from "@gpve/kit/every.ts";
 import { selfCommand } from "../self-command.ts";
 import { agentFile } from "./member-files.ts";
 
@@ -22,15 +23,14 @@ export function runningAgent(data: DataDir): ProcessIdentity | undefined {
 
 export async function keepAgent(data: DataDir, clock: Clock, signal: AbortSignal): Promise<void> {
   let startedAt = Number.NEGATIVE_INFINITY;
-  while (!signal.aborted) {
+  await every(LOOK_EVERY_MS, { clock, signal }, async () => {
     if (runningAgent(data) === undefined && clock.monotonic() - startedAt > START_PATIENCE_MS) {
       startedAt = clock.monotonic();
       const [file = "", ...self] = selfCommand();
       const args = [...self, "agent", "--config", agentFile(data), "--data", data.path];
       spawnDetached(file, args, { logFile: data.file("log", "agent.log"), cwd: "/" });
     }
-    await clock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
-  }
+  });
 }
 
 export async function stopAgent(data: DataDir): Promise<void> {

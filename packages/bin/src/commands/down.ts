@@ -1,7 +1,7 @@
 // `gpve down`: server and agent stop, guests run on; with --guests they are shut down too.
 import { stopGuests } from "@gpve/agent/stop-guests.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { type DataDir, openDataDir } from "@gpve/kit/data-dir.ts";
+import { type DataDir, isDataDir, openDataDir } from "@gpve/kit/data-dir.ts";
 import { createLogger } from "@gpve/kit/logger.ts";
 import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { stopAgent } from "../cluster/kept-agent.ts";
@@ -23,7 +23,15 @@ const SHUTDOWN_TIMEOUT_MS = 60_000;
 
 export async function down(args: readonly string[], io: Io): Promise<number> {
   const options = commandOptions("down", args, { data: { type: "string" }, guests: { type: "boolean" } });
-  const data = openDataDir(dataDirOption(options.data));
+  const path = dataDirOption(options.data);
+  // A typing error must neither make a directory nor read as if guests had been ended.
+  if (!isDataDir(path)) {
+    io.out(
+      `gpve is not running on ${path}: nothing of it is there. Another directory is named with --data DIR`,
+    );
+    return 0;
+  }
+  const data = openDataDir(path);
   const state = readRunState(data);
   const withGuests = options.guests === true;
   const lab = readLab(data);

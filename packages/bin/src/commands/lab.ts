@@ -2,7 +2,6 @@
 import { parseArgs } from "node:util";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { openDataDir } from "@gpve/kit/data-dir.ts";
 import type { Io } from "../io.ts";
 import { cutNode, cutNodes, healNode } from "../lab/lab-network.ts";
 import { labNode, requireLab, type Lab, type LabNode } from "../lab/lab-plan.ts";
@@ -48,7 +47,7 @@ const USAGE = `./gpve lab ${Object.keys(verbs).join("|")} NODE, or ./gpve lab st
 export async function lab(args: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parse(args);
   const [verb = "status", name, ...rest] = positionals;
-  const found = requireLab(openDataDir(dataDirOption(values.data)));
+  const found = requireLab(dataDirOption(values.data));
   if (rest.length > 0) throw new AppError("config.invalid", `gpve lab ${verb} takes one node: ${USAGE}`);
   if (verb === "status") {
     const rows = await statusRows(found);

@@ -8,6 +8,7 @@ import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import { EtcdMembers, linksWith, type StoreMember } from "@gpve/store/etcd/members.ts";
 import type { MemberUrls } from "@gpve/store/etcd/etcd-store.ts";
 import { openStore, type StoreConfig } from "@gpve/store/open-store.ts";
@@ -120,15 +121,14 @@ export class EmbeddedEtcd implements MemberUrls {
 
   async #keep(): Promise<void> {
     const { clock, everyMs = EVERY_MS } = this.#options;
-    while (!this.#stop.signal.aborted) {
+    await every(everyMs, { clock, signal: this.#stop.signal }, async () => {
       try {
         await this.#look();
         this.#told = "";
       } catch (err) {
         this.#tell(err);
       }
-      await clock.sleep(everyMs, this.#stop.signal).catch(() => undefined);
-    }
+    });
   }
 
   #tell(err: unknown): void {

@@ -17,7 +17,7 @@ const subnet = (): Promise<string> => Promise.resolve("10.37.4.0/24");
 
 test("a lab is written down once and found again", async () => {
   expect(isLab(data)).toBe(false);
-  expect(() => requireLab(data)).toThrow(/up --nodes 3/);
+  expect(() => requireLab(folder)).toThrow(/up --nodes 3/);
   const made = await openLab(data, 3, subnet);
   expect(isLab(data)).toBe(true);
   expect(readLab(data)).toEqual({ ...made, data: expect.anything() as unknown });

@@ -7,7 +7,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { isDataDir, openDataDir, type DataDir } from "@gpve/kit/data-dir.ts";
 
 export const SERVER_PORT = 8006;
 export const AGENT_PORT = 8444;
@@ -63,12 +63,13 @@ export function readLab(data: DataDir): Lab | undefined {
   return file === undefined ? undefined : labOf(data, file.nodes, file.subnet);
 }
 
-export function requireLab(data: DataDir): Lab {
-  const lab = readLab(data);
+/** `path`: of a data directory, which is not made where there is none. */
+export function requireLab(path: string): Lab {
+  const lab = isDataDir(path) ? readLab(openDataDir(path)) : undefined;
   if (lab !== undefined) return lab;
   throw new AppError(
     "config.invalid",
-    `${data.path} holds no cluster of several nodes: start one with ./gpve up --nodes 3, or name its directory with --data DIR`,
+    `${path} holds no cluster of several nodes: start one with ./gpve up --nodes 3, or name its directory with --data DIR`,
   );
 }
 

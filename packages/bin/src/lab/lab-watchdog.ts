@@ -6,6 +6,7 @@ import { leaseTimes } from "@gpve/domain/ha/node-lease.ts";
 import { readJsonFile, readTextFile } from "@gpve/kit/atomic-file.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Lab, LabNode } from "./lab-plan.ts";
 import { nodeProcesses, signalNode } from "./node-processes.ts";
 
@@ -30,7 +31,7 @@ export function lastReset(node: LabNode): number | undefined {
 export async function keepWatchdogs(lab: Lab, deps: WatchdogDeps, signal: AbortSignal): Promise<void> {
   const { clock, log, reset } = deps;
   const fed = new Map<string, { readonly text: string; readonly at: number }>();
-  while (!signal.aborted) {
+  await every(LOOK_MS, { clock, signal }, async () => {
     for (const node of lab.nodes) {
       const text = readTextFile(watchdogFile(node.folder)) ?? "off";
       const now = clock.monotonic();
@@ -43,8 +44,7 @@ export async function keepWatchdogs(lab: Lab, deps: WatchdogDeps, signal: AbortS
       writeFileSync(watchdogFile(node.folder), "off\n");
       writeFileSync(resetNote(node), `${JSON.stringify({ at: clock.now() })}\n`);
     }
-    await clock.sleep(LOOK_MS, signal).catch(() => undefined);
-  }
+  });
 }
 
 /** As a loss of power. */

@@ -20,8 +20,8 @@ export const imageBuild: CommandSpec = {
   name: "image build",
   summary: "build an image from Debian packages",
   details:
-    "`tiny` is a Linux that boots in seconds; `debian` a full one with cloud-init and guest agent, which takes minutes. What was built before and would not differ is reused.",
-  arguments: [{ name: "<image>", about: "tiny, debian, or a name from `image list` that can be built" }],
+    "`tiny` is a Linux that boots in seconds; `lb` a load balancer's machine for Talos clusters; `debian` a full one with cloud-init and guest agent, which takes minutes. What was built before and would not differ is reused.",
+  arguments: [{ name: "<image>", about: "tiny, lb, debian, or a name from `image list` that can be built" }],
   options: [nodeOption, storageOption, noWaitOption],
   examples: ["image build tiny", "image build debian --no-wait"],
   doing: (input) => `build image ${input.arg("image")}`,

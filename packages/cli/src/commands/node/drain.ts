@@ -6,6 +6,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { isOrderToHa, untilMovedByHa } from "../vm/moved-by-ha.ts";
 import { setUnschedulable } from "./cordon.ts";
+import { drainClusters } from "./drain-clusters.ts";
 
 interface Guest {
   readonly vmid: number;
@@ -17,7 +18,7 @@ export const nodeDrain: CommandSpec = {
   name: "node drain",
   summary: "move all guests of a node away, for maintenance",
   details:
-    "The node is cordoned first. Running guests move live, each to the allowed node with most free memory; templates stay. What cannot move is named with its reason, and the rest goes on. `node uncordon` takes the node back into service.",
+    "The node is cordoned first. Running guests move live, each to the allowed node with most free memory; templates stay. Control planes and workers of virtual clusters move too. What cannot move is named with its reason, and the rest goes on. `node uncordon` takes the node back into service.",
   arguments: [{ name: "<node>", about: "the node to empty" }],
   examples: ["node drain n2"],
   doing: (input) => `drain node ${input.arg("node")}`,
@@ -43,6 +44,8 @@ export const nodeDrain: CommandSpec = {
         stuck.push(`VM ${vmid} (${name}): ${messageOf(err).trim()}`);
       }
     }
+    const clusters = await drainClusters(cli, client, node, async () => openNode(client, node));
+    stuck.push(...clusters.stuck);
     if (stuck.length > 0)
       throw new AppError(
         "resource.busy",
@@ -53,7 +56,8 @@ export const nodeDrain: CommandSpec = {
           },
         },
       );
-    cli.out.done(`Node ${node} is empty and takes nothing new: ${guests.length} moved.`);
+    const moved = guests.length + clusters.moved;
+    cli.out.done(`Node ${node} ${clusters.isEmpty ? "is empty and " : ""}takes nothing new: ${moved} moved.`);
   },
 };
 
@@ -73,6 +77,14 @@ async function guestsOf(client: GpveClient, node: string): Promise<readonly Gues
 async function targetOf(client: GpveClient, node: string, vmid: number): Promise<string> {
   const facts = await client.pve.get("/nodes/{node}/qemu/{vmid}/migrate", { node, vmid });
   const allowed = isObject(facts) ? facts["allowed_nodes"] : undefined;
+  return openNode(client, node, (name) => !Array.isArray(allowed) || allowed.includes(name));
+}
+
+async function openNode(
+  client: GpveClient,
+  node: string,
+  isAllowed: (name: string) => boolean = () => true,
+): Promise<string> {
   const nodes = (await client.pve.list("/nodes")).filter(
     (row) => row["node"] !== node && row["status"] === "online",
   );
@@ -84,7 +96,7 @@ async function targetOf(client: GpveClient, node: string, vmid: number): Promise
   const free = (row: (typeof nodes)[number]): number => Number(row["maxmem"] ?? 0) - Number(row["mem"] ?? 0);
   for (const row of nodes.toSorted((a, b) => free(b) - free(a))) {
     const name = String(row["node"]);
-    if (Array.isArray(allowed) && !allowed.includes(name)) continue;
+    if (!isAllowed(name)) continue;
     if (!(await isCordoned(name))) return name;
   }
   throw new AppError("node.unavailable", "no other node can have it");

@@ -3,6 +3,20 @@ import { Gpvectl } from "../../testing/run-gpvectl.ts";
 
 const upid = "UPID:n1:1:";
 
+const list = (items: readonly object[]) => ({
+  apiVersion: "gpve.io/v1",
+  kind: "List",
+  metadata: { resourceVersion: "1" },
+  items,
+});
+const vc = (name: string, status: object) => ({
+  apiVersion: "gpve.io/v1",
+  kind: "VirtualCluster",
+  metadata: { name, namespace: "shop" },
+  spec: {},
+  status,
+});
+
 async function cluster(): Promise<Gpvectl> {
   const ctl = await Gpvectl.create();
   const node = (name: string, unschedulable: boolean) => ({
@@ -15,6 +29,7 @@ async function cluster(): Promise<Gpvectl> {
     .on("PATCH /api/v1/nodes/n1", { body: node("n1", true) })
     .on("GET /api/v1/nodes/n2", { body: node("n2", true) })
     .on("GET /api/v1/nodes/n3", { body: node("n3", false) })
+    .on("GET /api/v1/vclusters", { body: list([]) })
     .pve("GET /nodes", [
       { node: "n1", status: "online", maxmem: 100, mem: 0 },
       { node: "n2", status: "online", maxmem: 100, mem: 10 },
@@ -53,6 +68,42 @@ describe("gpvectl node", () => {
     expect(out).toContain("VM 100 (web) is on n3 now.");
     expect(ctl.api.last("POST /api2/json/nodes/n1/qemu/100/migrate").body).toContain("online=1");
     expect(ctl.api.last("POST /api2/json/nodes/n1/qemu/101/migrate").body).toBe("target=n3");
+  });
+
+  test("drain moves control planes and workers of virtual clusters too, and names what stays", async () => {
+    await using ctl = await cluster();
+    const worker = (name: string, node: string) => ({ name, node });
+    const replicas = ["n1", "n2", "n3"].map((node) => ({ node, phase: "Running", ready: true }));
+    ctl.api
+      .on("GET /api/v1/vclusters", {
+        body: list([
+          vc("demo", { node: "n1", vnodes: [worker("worker-1", "n1"), worker("worker-2", "n3")] }),
+          vc("safe", { node: "n2", replicas }),
+          vc("far", { node: "n3", vnodes: [worker("worker-1", "n3")] }),
+        ]),
+      })
+      .on("POST /api/v1/tenants/shop/vclusters/demo/migrate", { body: { task: upid } });
+    const { code, out, err } = await ctl.run(["node", "drain", "n1"]);
+    expect([code, err]).toEqual([0, expect.stringContaining("safe keeps a replica on n1")]);
+    expect(out).toContain("Virtual cluster shop/demo is on n3 now.");
+    expect(out).toContain("worker-1 of virtual cluster shop/demo is on n3 now.");
+    expect(out).toContain("Node n1 takes nothing new: 4 moved.");
+    const asked = ctl.api.requests.filter(({ path }) => path.endsWith("/demo/migrate"));
+    expect(asked.map(({ body }) => JSON.parse(body) as unknown)).toEqual([
+      { target: "n3" },
+      { target: "n3", worker: "worker-1" },
+    ]);
+    ctl.api.on("POST /api/v1/tenants/shop/vclusters/demo/migrate", {
+      status: 409,
+      headers: { "content-type": "application/problem+json" },
+      body: { title: "conflict", status: 409, detail: "its volumes are on n1", code: "object.conflict" },
+    });
+    const again = await ctl.run(["node", "drain", "n1"]);
+    expect([again.code, again.err]).toEqual([
+      expect.any(Number),
+      expect.stringContaining("still has virtual cluster shop/demo: its volumes are on n1"),
+    ]);
+    expect(again.code).not.toBe(0);
   });
 
   test("drain waits until HA has moved what it looks after", async () => {

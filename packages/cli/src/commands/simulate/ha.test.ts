@@ -30,6 +30,8 @@ test("the example shows a node fenced and its guest started away from the other 
 
 test("only the end, for people and for programs", async () => {
   expect((await play(example, "--end-only")).out).toMatch(/^SERVICE /);
+  const end = await play(example, "--end-only", "--output", "json");
+  expect(JSON.parse(end.out)).not.toHaveProperty("log");
   const { out } = await play(example, "--output", "json");
   expect(JSON.parse(out)).toMatchObject({
     ranTwice: [],

@@ -13,7 +13,7 @@ export const simulateHa: CommandSpec = {
   summary: "play a script of failures on the HA manager, in virtual time",
   details:
     "The file names nodes, services, rules and what happens: examples/ha/node-loss.yaml has all of it. " +
-    "The manager is the one that runs in production; no server is asked and nothing is changed.",
+    "The manager is the one that runs in production; no server is asked and nothing is changed. Seconds are counted as PVE's simulator does, whose leases last two minutes; a gpve's last 13 seconds.",
   arguments: [{ name: "<file>", about: "the scenario, YAML or JSON" }],
   options: [{ flags: "--end-only", about: "only how it ends" }],
   examples: ["simulate ha examples/ha/node-loss.yaml", "simulate ha cut.yaml --end-only"],
@@ -30,7 +30,8 @@ export const simulateHa: CommandSpec = {
         runsOn: world.runsOn(service) ?? "",
       }));
     const seconds = world.nowS;
-    if (!cli.out.forPeople) cli.out.data({ seconds, services, ranTwice: world.doubleStarts, log: world.log });
+    const log = input.flag("endOnly") ? {} : { log: world.log };
+    if (!cli.out.forPeople) cli.out.data({ seconds, services, ranTwice: world.doubleStarts, ...log });
     else {
       if (!input.flag("endOnly")) {
         for (const { atS, level, who, text } of world.log)

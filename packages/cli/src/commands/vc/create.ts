@@ -1,13 +1,14 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
 import { wholeNumber } from "../../input.ts";
-import { untilRunning, vcArgument, vcNamed, vcWords } from "./find-vc.ts";
+import { vcArgument, vcNamed, vcWords } from "./find-vc.ts";
+import { untilRunning } from "./until-running.ts";
 
 export const vcCreate: CommandSpec = {
   name: "vc create",
   summary: "make a virtual cluster: a Kubernetes of its own",
   details:
-    "Where its node lacks the version of Kubernetes, that is brought first: fetched in about a minute, or built from Go modules in about ten; `task list` shows the work.",
+    "Where its node lacks the version of Kubernetes, that is brought first: fetched in about a minute, or built from Go modules in about ten. With --wait the work is told as it goes on.",
   arguments: [vcArgument],
   options: [
     { flags: "--tenant <tenant>", about: "the tenant it belongs to (default)" },

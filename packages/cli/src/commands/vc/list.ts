@@ -21,8 +21,12 @@ export const vcDelete: CommandSpec = {
   name: "vc delete",
   summary: "delete a virtual cluster with all that is in it",
   arguments: [vcArgument],
-  options: [tenantOption, { flags: "--yes", about: "yes, all of it" }],
-  examples: ["vc delete demo --yes"],
+  options: [
+    tenantOption,
+    { flags: "--yes", about: "yes, all of it" },
+    { flags: "--volumes", about: "also what its persistent volumes hold" },
+  ],
+  examples: ["vc delete demo --yes", "vc delete demo --yes --volumes"],
   doing: (input) => `delete virtual cluster ${input.arg("name")}`,
   run: async (cli, input) => {
     const name = input.arg("name");
@@ -32,7 +36,7 @@ export const vcDelete: CommandSpec = {
         `this deletes ${name} and all that is in it; say --yes if that is meant`,
       );
     const { v1 } = await cli.client();
-    await v1.raw("DELETE", vcPath(input));
+    await v1.raw("DELETE", `${vcPath(input)}${input.flag("volumes") ? "?force=1" : ""}`);
     cli.out.done(`Deleted virtual cluster ${name}.`);
   },
 };

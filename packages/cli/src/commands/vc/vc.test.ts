@@ -88,6 +88,34 @@ describe("gpvectl vc", () => {
     expect(err).toContain("Running");
   });
 
+  test.each([
+    ["default", "demo"],
+    ["shop", "0-demo-exxaohy25yjl"],
+  ])("create of tenant %s tells what its node does meanwhile, once", async (tenant, key) => {
+    await using ctl = await withCluster();
+    const phases = ["Provisioning", "Provisioning", "Running"];
+    ctl.api
+      .on("POST /api/v1/vclusters", {
+        status: 201,
+        body: { ...vc("Pending"), metadata: { name: "demo", namespace: tenant } },
+      })
+      .on(`GET /api/v1/tenants/${tenant}/vclusters/demo`, () => ({ body: vc(phases.shift() ?? "Running") }))
+      .pve("GET /nodes/n1/tasks", [
+        { upid: "UPID:n1:other:", id: "other" },
+        { upid, id: key },
+        { upid: "UPID:n1:older:", id: key },
+      ])
+      .pve(`GET /nodes/n1/tasks/${upid}/log`, [
+        { n: 1, t: "building kubernetes 1.36.4 from Go modules: about 8 min" },
+        { n: 2, t: "kubelet: SHA-256 00" },
+        { n: 3, t: "TASK OK" },
+      ]);
+    const { code, err } = await ctl.run(["vc", "create", "demo", "--tenant", tenant, "--wait"]);
+    expect(code).toBe(0);
+    expect(err.match(/about 8 min/g)).toHaveLength(1);
+    expect(err).not.toMatch(/SHA-256|TASK/);
+  });
+
   test("create without waiting says how to look", async () => {
     await using ctl = await withCluster();
     const { code, out } = await ctl.run(["vc", "create", "demo"]);
@@ -198,6 +226,8 @@ describe("gpvectl vc", () => {
     expect([unsure.code === 0, unsure.err]).toEqual([false, expect.stringContaining("--yes")]);
     const sure = await ctl.run(["vc", "delete", "demo", "--tenant", "shop", "--yes"]);
     expect([sure.code, sure.out]).toEqual([0, expect.stringContaining("Deleted virtual cluster demo")]);
+    await ctl.run(["vc", "delete", "demo", "--tenant", "shop", "--yes", "--volumes"]);
+    expect(ctl.api.requests.at(-1)?.query.get("force")).toBe("1");
   });
 
   test("one of several of its name is meant by its tenant, before the name or beside it", async () => {

@@ -2,7 +2,7 @@
 // of the offer, to the viewer we are a server with a password of our own, or with none.
 import { createCipheriv, randomBytes, timingSafeEqual } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ByteReader } from "./byte-reader.ts";
+import { ByteReader } from "@gpve/kit/byte-reader.ts";
 
 type Send = (bytes: Uint8Array) => Promise<void>;
 
@@ -10,6 +10,14 @@ const VERSION = "RFB 003.008\n";
 const NONE = 1;
 const VNC_PASSWORD = 2;
 const PASSWORD_CHARACTERS = 8;
+
+/** What one side says: first its greeting, then all the rest. */
+export function rfbReader(source: AsyncIterable<Uint8Array>): ByteReader {
+  return new ByteReader(
+    source,
+    () => new AppError("node.unavailable", "the connection ended in its greeting"),
+  );
+}
 
 /** We are the viewer. */
 export async function greetServer(reader: ByteReader, send: Send, password: string): Promise<void> {

@@ -8,8 +8,7 @@ import type { FakeSocket } from "@gpve/client/testing/fake-socket.ts";
 import type { LocalClient } from "../../../io.ts";
 import { listenLocally } from "../../../local-listener.ts";
 import { Gpvectl, type RunOptions } from "../../../testing/run-gpvectl.ts";
-import { ByteReader } from "./byte-reader.ts";
-import { greetViewer, respond } from "./rfb-greeting.ts";
+import { greetViewer, respond, rfbReader } from "./rfb-greeting.ts";
 
 const base = "/nodes/n1/qemu/100";
 const VERSION = "RFB 003.008\n";
@@ -134,7 +133,7 @@ describe("vm vnc", () => {
 describe("greeting a viewer", () => {
   const greet = async (says: readonly (string | Buffer)[], password?: string) => {
     const client = viewer(...says);
-    const isIn = await greetViewer(new ByteReader(client.input), (bytes) => client.write(bytes), password);
+    const isIn = await greetViewer(rfbReader(client.input), (bytes) => client.write(bytes), password);
     return { isIn, heard: Buffer.concat(client.heard).toString("latin1", VERSION.length) };
   };
 

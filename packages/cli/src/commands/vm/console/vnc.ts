@@ -9,9 +9,9 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../../command.ts";
 import { wholeNumber } from "../../../input.ts";
 import type { LocalClient } from "../../../io.ts";
-import { ByteReader } from "./byte-reader.ts";
 import { findVm, vmArgument, type VmPlace } from "../find-vm.ts";
-import { greetServer, greetViewer } from "./rfb-greeting.ts";
+import { pump } from "./pump.ts";
+import { greetServer, greetViewer, rfbReader } from "./rfb-greeting.ts";
 
 export const vmVnc: CommandSpec = {
   name: "vm vnc",
@@ -84,7 +84,7 @@ async function carry(
   password: string | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const fromViewer = new ByteReader(viewer.input);
+  const fromViewer = rfbReader(viewer.input);
   if (!(await greetViewer(fromViewer, (bytes) => viewer.write(bytes), password))) return;
   const offer = consoleOffer(
     await client.pve.post("/nodes/{node}/qemu/{vmid}/vncproxy", {
@@ -96,24 +96,12 @@ async function carry(
   const path = `/nodes/${encodeURIComponent(place.node)}/qemu/${place.vmid}/vncwebsocket`;
   const socket = await client.pve.openConsole(path, offer, { signal });
   try {
-    const fromServer = new ByteReader(socket.messages);
+    const fromServer = rfbReader(socket.messages);
     await greetServer(fromServer, (bytes) => socket.send(bytes), offer.password ?? "");
     const down = pump(fromServer.remainder(), (bytes) => viewer.write(bytes));
     const up = pump(fromViewer.remainder(), (bytes) => socket.send(bytes));
     await Promise.race([down, up]);
   } finally {
     socket.close();
-  }
-}
-
-/** A side that breaks off has ended. */
-async function pump(
-  from: AsyncIterable<Uint8Array>,
-  to: (bytes: Uint8Array) => Promise<void>,
-): Promise<void> {
-  try {
-    for await (const bytes of from) await to(bytes);
-  } catch {
-    // The other side is told by the close that follows.
   }
 }
