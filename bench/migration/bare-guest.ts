@@ -3,8 +3,8 @@ import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { GuestAgentClient } from "@gpve/agent/infrastructure/guest-agent/guest-agent-client.ts";
-import { NotHeldAtSync } from "@gpve/agent/application/qemu/migrate/standstill-at-syncs.ts";
 import { sendRam } from "@gpve/agent/application/qemu/migrate/send-ram.ts";
+import { SentInVain } from "@gpve/agent/application/qemu/migrate/sent-in-vain.ts";
 import { QmpClient } from "@gpve/agent/infrastructure/qmp/qmp-client.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -126,7 +126,7 @@ export class BareGuest {
         return target;
       } catch (err) {
         await end(target);
-        if (!(err instanceof NotHeldAtSync) || patience === MOST_TRIES) throw err;
+        if (!(err instanceof SentInVain) || patience === MOST_TRIES) throw err;
         fullBytes = err.fullBytes;
         await source.qmp.execute("migrate_cancel");
         await until("the bare guest is not sent any more", () => ended(source), LOOK_MS);

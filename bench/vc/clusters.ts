@@ -1,8 +1,10 @@
 // Virtual clusters of a gpve for measuring, asked for by its API as any client does.
+import { readFileSync } from "node:fs";
 import { request } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
 import { apiOf, type Gpve } from "../../test/support/gpve.ts";
-import { pidOf, privateMiB } from "../../test/support/vclusters.ts";
+import { waitTask } from "../../test/support/tasks.ts";
+import { pidOf } from "../../test/support/vclusters.ts";
 
 const PARTS = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 const WAIT_MS = 600_000;
@@ -17,10 +19,12 @@ interface Status {
 export class Clusters {
   readonly gpve: Gpve;
   readonly #api: ReturnType<typeof apiOf>;
+  readonly #pve: ReturnType<typeof apiOf>;
 
   constructor(gpve: Gpve) {
     this.gpve = gpve;
     this.#api = apiOf(gpve.credentials, undefined, "/api/v1");
+    this.#pve = apiOf(gpve.credentials);
   }
 
   async ask(method: string, path: string, body?: object): Promise<unknown> {
@@ -46,7 +50,10 @@ export class Clusters {
   }
 
   async sleep(name: string, mode: "cold" | "warm"): Promise<void> {
-    await this.ask("POST", `/vclusters/${name}/sleep?mode=${mode}`);
+    const { task } = (await this.ask("POST", `/vclusters/${name}/sleep?mode=${mode}`)) as { task: string };
+    // Not when its processes have ended: what comes then would be waited for by whoever wakes it.
+    const ended = await waitTask(this.#pve, task);
+    if (ended.exitstatus !== "OK") throw new Error(`${name} does not sleep: ${ended.exitstatus ?? ""}`);
     await this.until(name, ({ power }) => power === mode);
   }
 
@@ -62,8 +69,13 @@ export class Clusters {
   async wake(name: string): Promise<number> {
     const { endpoint } = await this.status(name);
     const begun = performance.now();
-    await answered(endpoint);
+    await this.answered(endpoint);
     return performance.now() - begun;
+  }
+
+  /** On a connection of its own. */
+  answered(endpoint: string): Promise<void> {
+    return answered(endpoint);
   }
 
   async status(name: string): Promise<Status> {
@@ -80,10 +92,15 @@ export class Clusters {
     }
   }
 
-  /** Memory of its control plane that is nobody else's. */
+  /** Memory that its control plane has written to: what one more takes, where its programs run already. */
   memoryMiB(name: string): number {
-    return PARTS.reduce((sum, part) => sum + privateMiB(pidOf(this.gpve, `${name}.${part}`)), 0);
+    return PARTS.reduce((sum, part) => sum + writtenMiB(pidOf(this.gpve, `${name}.${part}`)), 0);
   }
+}
+
+function writtenMiB(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
+  return Math.round(Number(/^Private_Dirty:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) / 1024);
 }
 
 function answered(endpoint: string): Promise<void> {
