@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { defineConfig } from "vitest/config";
 import { longSoaks } from "./tools/test/long-soaks.ts";
 import { LongestFirst } from "./tools/test/longest-first.ts";
@@ -17,6 +18,8 @@ export default defineConfig({
     // and the whole no less.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
+    // As the launcher has it: hundreds of processes of ours start.
+    env: { NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? resolve(".cache/compile") },
     testTimeout: 600_000,
     hookTimeout: 600_000,
   },

@@ -1,5 +1,6 @@
 // Reads one case of the suite, and what its log says about how it ends.
 import { existsSync, readFileSync } from "node:fs";
+import { given } from "@gpve/contracts/given.ts";
 import { join } from "node:path";
 import { parseRules, rulesFromGroups } from "@gpve/domain/ha/rules.ts";
 import { emptyManagerStatus } from "@gpve/domain/ha/model.ts";
@@ -8,6 +9,7 @@ import type {
   Load,
   ManagerStatus,
   NodeState,
+  ServiceCommand,
   ServiceState,
   WantedState,
 } from "@gpve/domain/ha/model.ts";
@@ -19,8 +21,13 @@ type Json = Record<string, Record<string, string | number>>;
 export function readScenario(folder: string): Scenario {
   const json = <T>(name: string): T | undefined =>
     existsSync(join(folder, name)) ? (JSON.parse(readFileSync(join(folder, name), "utf8")) as T) : undefined;
-  const hardware = json<Json>("hardware_status") ?? {};
-  const services = json<Json>("service_config") ?? {};
+  // A case that says nothing of them has three nodes that are off, and two services on each.
+  const hardware = json<Json>("hardware_status") ?? {
+    node1: { power: "off", network: "off" },
+    node2: { power: "off", network: "off" },
+    node3: { power: "off", network: "off" },
+  };
+  const services = json<Json>("service_config") ?? usualServices;
   const text = (name: string) =>
     existsSync(join(folder, name)) ? readFileSync(join(folder, name), "utf8") : "";
   const members = Map.groupBy(Object.keys(services), (sid) => String(services[sid]?.["group"] ?? ""));
@@ -48,10 +55,17 @@ export function readScenario(folder: string): Scenario {
           state: (raw["state"] === "enabled" ? "started" : (raw["state"] ?? "disabled")) as WantedState,
           maxRestart: Number(raw["max_restart"] ?? defaultService.maxRestart),
           maxRelocate: Number(raw["max_relocate"] ?? defaultService.maxRelocate),
-          failback: Number(raw["failback"] ?? 1) === 1 && !groups.withoutFailback.has(sid),
-          autoRebalance: Number(raw["auto-rebalance"] ?? 1) === 1,
+          failback: isOn(raw["failback"] ?? 1) && !groups.withoutFailback.has(sid),
+          autoRebalance: isOn(raw["auto-rebalance"] ?? 1),
         },
       ]),
+    ),
+    running: new Map(
+      Object.keys(hardware).flatMap((node) =>
+        Object.entries(json<Record<string, string | number>>(`service_status_${node}`) ?? {})
+          .filter(([, runs]) => isOn(runs))
+          .map(([sid]) => [sid, node] as const),
+      ),
     ),
     configured: loads(json<Json>("static_service_stats"), "maxcpu", "maxmem"),
     measured: loads(json<Json>("dynamic_service_stats"), "cpu", "mem"),
@@ -60,6 +74,17 @@ export function readScenario(folder: string): Scenario {
     manager: managerStatus(json<Record<string, unknown>>("manager_status")),
     script: json<string[][]>("cmdlist") ?? [],
   };
+}
+
+const usualServices: Json = Object.fromEntries(
+  [101, 102, 103, 104, 105, 106].map((id, at) => {
+    const node = `node${(at % 3) + 1}`;
+    return [`vm:${id}`, { node, group: `prefer_${node}` }];
+  }),
+);
+
+function isOn(value: string | number): boolean {
+  return ["1", "on", "yes", "true"].includes(String(value));
 }
 
 function loads(raw: Json | undefined, cpu: string, memory: string): ReadonlyMap<string, Load> {
@@ -73,12 +98,12 @@ function loads(raw: Json | undefined, cpu: string, memory: string): ReadonlyMap<
 
 function settings(raw: Json | undefined): HaSettings {
   const crs = raw?.["crs"] ?? {};
-  const auto = Number(crs["ha-auto-rebalance"] ?? 0) === 1;
+  const auto = isOn(crs["ha-auto-rebalance"] ?? 0);
   return {
     shutdownPolicy: (raw?.["ha"]?.["shutdown_policy"] ??
       defaultSettings.shutdownPolicy) as HaSettings["shutdownPolicy"],
     scheduler: (crs["ha"] ?? "basic") as HaSettings["scheduler"],
-    rebalanceOnStart: Number(crs["ha-rebalance-on-start"] ?? 0) === 1,
+    rebalanceOnStart: isOn(crs["ha-rebalance-on-start"] ?? 0),
     autoRebalance: auto
       ? {
           threshold: Number(crs["ha-auto-rebalance-threshold"] ?? 30) / 100,
@@ -96,6 +121,9 @@ interface RawService {
   readonly uid?: string;
   readonly target?: string;
   readonly maintenance_node?: string;
+  readonly timeout?: number;
+  readonly failed_nodes?: readonly string[];
+  readonly cmd?: readonly [string, string | number];
 }
 
 function managerStatus(raw: Record<string, unknown> | undefined): ManagerStatus {
@@ -104,11 +132,43 @@ function managerStatus(raw: Record<string, unknown> | undefined): ManagerStatus 
     ...emptyManagerStatus(),
     nodes: (raw?.["node_status"] ?? {}) as Record<string, NodeState>,
     services: Object.fromEntries(
-      Object.entries(services).map(([sid, { state, node, uid, target, maintenance_node: left }]) => [
+      Object.entries(services).map(([sid, { state, node, uid = sid, target, ...more }]) => [
         sid,
-        { state, node, uid: uid ?? sid, target, maintenanceNode: left },
+        {
+          state,
+          node,
+          uid,
+          ...given({
+            target,
+            maintenanceNode: more.maintenance_node,
+            timeoutS: more.timeout,
+            failedNodes: more.failed_nodes === undefined ? undefined : [...more.failed_nodes],
+            command: more.cmd === undefined ? undefined : commandOf(more.cmd),
+          }),
+        },
       ]),
     ),
+    maintenance: Object.fromEntries(
+      Object.entries((raw?.["node_request"] ?? {}) as Record<string, Record<string, string | number>>)
+        .filter(([, wanted]) => isOn(wanted["maintenance"] ?? 0))
+        .map(([node]) => [node, true as const]),
+    ),
+    ...given({ disarm: disarmOf(raw?.["disarm"]) }),
+  };
+}
+
+/** A command that was read and not carried out yet. */
+function commandOf([kind, about]: readonly [string, string | number]): ServiceCommand | undefined {
+  if (kind === "stop") return { kind, timeoutS: Number(about) };
+  return kind === "migrate" || kind === "relocate" ? { kind, target: String(about) } : undefined;
+}
+
+function disarmOf(value: unknown): ManagerStatus["disarm"] {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { mode, state } = value as Partial<Record<string, string>>;
+  return {
+    mode: mode === "ignore" ? "ignore" : "freeze",
+    state: state === "disarmed" ? "disarmed" : "pending",
   };
 }
 

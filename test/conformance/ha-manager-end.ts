@@ -17,9 +17,9 @@ export interface End {
 export function endOf(scenario: Scenario, log: readonly LogLine[]): End {
   const services: Record<string, ServiceEnd> = {};
   for (const [sid, { state, node }] of Object.entries(scenario.manager.services)) {
-    services[sid] = { state, node, runsOn: "" };
+    services[sid] = { state, node, runsOn: scenario.running?.get(sid) ?? "" };
   }
-  const ranBefore = new Map<string, string>();
+  const ranBefore = new Map<string, string>(scenario.running);
   const fenced: string[] = [];
   const reset: string[] = [];
   for (const { who, text, atS } of log) {

@@ -10,7 +10,7 @@ import {
 } from "@gpve/domain/guest/snapshot/snapshot-run.ts";
 import { commitSnapshot } from "@gpve/domain/guest/snapshot/snapshot.ts";
 import type { GuestVolume } from "@gpve/domain/guest/snapshot/snapshot-rules.ts";
-import { vmSnapshotRules, type SavedState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
+import { vmSnapshotRules, type SavedVmState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 
@@ -40,7 +40,7 @@ export interface Asked {
   readonly anyVolume?: boolean;
   readonly description?: string;
   readonly snaptime?: number;
-  readonly state?: SavedState;
+  readonly state?: SavedVmState;
   /** The next generation id of a guest that goes back. */
   readonly uuid?: string;
 }
@@ -119,7 +119,7 @@ class CaseHost implements SnapshotHost {
   endState = async () => {};
   freeVolume = async () => {};
   start = async () => {};
-  async allocateState(): Promise<SavedState> {
+  async allocateState(): Promise<SavedVmState> {
     this.#fail("no-state", "save_vmstate failed");
     return this.#asked.state ?? { vmstate: "somestorage:state-volume", runningmachine: "q35" };
   }

@@ -2,7 +2,7 @@
 // a saved RAM, and tells a request that was carried out from one that failed.
 import { given } from "@gpve/contracts/given.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
-import type { SavedState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
+import type { SavedVmState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readConfig, runCase, TROUBLES, type Asked, type Outcome, type Phase } from "./qemu-snapshot-host.ts";
 
@@ -141,7 +141,7 @@ function remembered(
     ...uuid,
     description: made["description"] ?? "",
     ...(made["snaptime"] === undefined ? {} : { snaptime: Number(made["snaptime"]) }),
-    ...(state["vmstate"] === undefined ? {} : { state: state as unknown as SavedState }),
+    ...(state["vmstate"] === undefined ? {} : { state: state as unknown as SavedVmState }),
   };
 }
 

@@ -151,7 +151,6 @@ test.skipIf(!isRoot)(
     const cpus = status.capacity.cpu;
     expect(status.allocatable.cpu).toBe((cpus - 0.5) * 2);
   },
-  240_000,
 );
 
 interface Link {

@@ -11,6 +11,8 @@ import { readCredentials, root, type Credentials } from "../support/gpve.ts";
 const data = mkdtempSync(join(tmpdir(), "gpve-curl-"));
 const launcher = join(root, "gpve");
 const env = { PATH: process.env["PATH"] ?? "", HOME: data };
+/** On a busy machine the launcher takes longer than a program may by itself. */
+const HERE = { env, cwd: root, timeoutMs: 300_000 };
 let credentials: Credentials;
 let port: number;
 
@@ -18,7 +20,7 @@ beforeAll(async () => {
   [port = 0] = await freePorts(1);
 });
 afterAll(async () => {
-  await exec(launcher, ["down", "--data", data], { env, cwd: root });
+  await exec(launcher, ["down", "--data", data], HERE);
   rmSync(data, { recursive: true, force: true });
 });
 
@@ -34,10 +36,7 @@ test("a start that cannot listen keeps the secrets it made for the next one", as
   const failed = exec(
     launcher,
     ["up", "--no-network", "--detach", "--data", data, "--listen", `127.0.0.1:${port}`],
-    {
-      env,
-      cwd: root,
-    },
+    HERE,
   );
   await expect(failed).rejects.toThrow(/something else listens there/);
   await new Promise((done) => blocker.close(done));
@@ -45,7 +44,7 @@ test("a start that cannot listen keeps the secrets it made for the next one", as
 
 test("up prints one screen, writes the credentials, and a second up answers at once", async () => {
   const up = ["up", "--no-network", "--detach", "--data", data, "--listen", `127.0.0.1:${port}`];
-  const first = await exec(launcher, up, { env, cwd: root });
+  const first = await exec(launcher, up, HERE);
   credentials = readCredentials(data);
   expect(statSync(join(data, "credentials.json")).mode & 0o777).toBe(0o600);
   for (const part of [credentials.url, credentials.fingerprint, "credentials.json", "Try next:"]) {
@@ -54,9 +53,9 @@ test("up prints one screen, writes the credentials, and a second up answers at o
   // Only a person at a terminal is shown it: what is not a terminal may be a log.
   expect(first.stdout).not.toContain(credentials.password);
   expect(credentials.token).toMatch(/^root@pam!up=[0-9a-f-]{36}$/);
-  const again = await exec(launcher, up, { env, cwd: root });
+  const again = await exec(launcher, up, HERE);
   expect(again.stdout).toBe(first.stdout);
-  const { stdout } = await exec(launcher, ["status", "--data", data, "--output", "json"], { env, cwd: root });
+  const { stdout } = await exec(launcher, ["status", "--data", data, "--output", "json"], HERE);
   expect(JSON.parse(stdout)).toMatchObject({ running: true, answering: "yes" });
   const pid = (JSON.parse(stdout) as { pid: number }).pid;
   expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).toContain(data);
@@ -128,10 +127,7 @@ test("login, token, pools, users, ACLs and tasks with curl alone", async () => {
 });
 
 test("gpvectl works on the same machine without a login", async () => {
-  const { stdout } = await exec(launcher, ["ctl", "--data", data, "node", "list", "--output", "json"], {
-    env,
-    cwd: root,
-  });
+  const { stdout } = await exec(launcher, ["ctl", "--data", data, "node", "list", "--output", "json"], HERE);
   expect(JSON.parse(stdout)).toMatchObject([{ status: "online" }]);
   expect(existsSync(join(data, ".config"))).toBe(false);
 });

@@ -66,5 +66,4 @@ test.skipIf(etcdMissing !== undefined)(
     const shown = await cluster.gpve(["ctl", "--data", again.data, "store", "members"]);
     expect(shown.stdout).toMatch(/s4\s+voter/);
   },
-  400_000,
 );

@@ -58,5 +58,4 @@ test.skipIf(missing !== undefined)(
       await parts.stop();
     }
   },
-  120_000,
 );

@@ -55,7 +55,6 @@ test.each(files.filter((name) => name !== APPLIED_ELSEWHERE))(
     expect(diff, diff.out).toMatchObject({ code: 0 });
     expect((await ctl("apply", "-f", file)).out).not.toMatch(/\b(created|updated|changed)\b/);
   },
-  180_000,
 );
 
 test(`examples/${APPLIED_ELSEWHERE} would be made as it stands`, async () => {

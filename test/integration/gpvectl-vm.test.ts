@@ -4,8 +4,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { given } from "@gpve/contracts/given.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ByteReader } from "@gpve/cli/commands/vm/console/byte-reader.ts";
-import { greetServer } from "@gpve/cli/commands/vm/console/rfb-greeting.ts";
+import { greetServer, rfbReader } from "@gpve/cli/commands/vm/console/rfb-greeting.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { mainFile, nodeBinary, startGpve, type Gpve } from "../support/gpve.ts";
 import { tinyImage } from "../support/images.ts";
@@ -152,7 +151,7 @@ describe.skipIf(!hasQemu)("gpvectl vm", () => {
 async function desktopName(address: string, password: string): Promise<string> {
   const [host = "", port = ""] = address.split(":");
   const socket = connect({ host, port: Number(port) });
-  const reader = new ByteReader(socket);
+  const reader = rfbReader(socket);
   const send = async (bytes: Uint8Array): Promise<void> => void socket.write(bytes);
   await greetServer(reader, send, password);
   await send(Buffer.from([1]));

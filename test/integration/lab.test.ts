@@ -7,6 +7,7 @@ import { openTerminal, runByAgent, untilAgentAnswers } from "../support/guest.ts
 import { loginHeaders, apiOf } from "../support/gpve.ts";
 import { tinyImage } from "../support/images.ts";
 import { newLab, tracesOf, type TestLab } from "../support/lab.ts";
+import { marksOf, upgradeUnderLoad } from "../support/rolling-upgrade.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const problem =
@@ -217,6 +218,19 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
     const node = new URL(lab.credentials().urls[1] ?? "").hostname;
     const refused = await runByAgent(api, vm("n1"), "sh", "-c", `ping -c 1 -W 2 ${node} || true`);
     expect(refused).toContain("100% packet loss");
+  });
+
+  test("servers and agents restart one by one under load: every request is served, no guest is touched", async () => {
+    const guests = lab.credentials().nodes.map((node) => ({ node, vmid: vmids[node as keyof typeof vmids] }));
+    const before = await marksOf(lab, guests);
+    const { report, sent, served, failed } = await upgradeUnderLoad(lab, guests, {
+      rounds: 1,
+      perSecond: 20,
+    });
+    console.log(`rolling upgrade:\n${report}`);
+    expect(failed).toEqual([]);
+    expect(served).toBe(sent);
+    expect(await marksOf(lab, guests)).toEqual(before);
   });
 
   test("the address follows a living server when one is frozen, and thaws", async () => {

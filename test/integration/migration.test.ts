@@ -12,8 +12,9 @@ const problem =
   (existsSync("/usr/bin/etcd") ? undefined : "etcd is missing: apt-get install etcd-server");
 if (problem !== undefined) console.warn(`SKIPPED moving guests between nodes: ${problem}`);
 
-const MOVES = Number(process.env["GPVE_MOVES"] ?? 3);
-const LOCAL_MOVES = Number(process.env["GPVE_MOVES"] ?? 2);
+/** With the compressed one and the one that empties its node it comes round. */
+const MOVES = Number(process.env["GPVE_MOVES"] ?? 1);
+const LOCAL_MOVES = Number(process.env["GPVE_MOVES"] ?? 1);
 const RING = ["n2", "n3", "n1"];
 
 describe.skipIf(problem !== undefined)("a guest that moves", () => {
@@ -25,7 +26,7 @@ describe.skipIf(problem !== undefined)("a guest that moves", () => {
     await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
   });
   afterEach(() => guest?.close());
-  afterAll(() => lab?.remove(), 180_000);
+  afterAll(() => lab?.remove());
 
   /** Round the ring, while it counts and writes. */
   const goRound = async (

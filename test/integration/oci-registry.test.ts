@@ -153,25 +153,21 @@ describe.skipIf(!hasSkopeo)("images of registries", () => {
     expect(readdirSync(folder).filter((name) => name.startsWith("pulled"))).toEqual([]);
   });
 
-  test.skipIf(!CAN_CONFINE)(
-    "skopeo is nobody, and what it made is root's",
-    async () => {
-      const spied: (number | undefined)[] = [];
-      const path = join(folder, "owned");
-      const watching: ImageTools = async (program, args, files, options) => {
-        const result = await tools(program, args, files, options);
-        spied.push(statSync(join(options?.fetching?.workFolder ?? "", "image.tar")).uid);
-        return result;
-      };
-      const skopeo = new SkopeoRegistry({ ...trusted, tools: watching });
-      const work = { signal: new AbortController().signal, say: () => undefined };
-      await skopeo.pull(`${host}/team/tool:1.0`, path, work);
-      expect(spied[0]).toBeGreaterThanOrEqual(0x3fff_0000);
-      expect(statSync(path)).toMatchObject({ uid: 0, gid: 0, mode: 0o100600 });
-      await skopeo.discard(path);
-    },
-    60_000,
-  );
+  test.skipIf(!CAN_CONFINE)("skopeo is nobody, and what it made is root's", async () => {
+    const spied: (number | undefined)[] = [];
+    const path = join(folder, "owned");
+    const watching: ImageTools = async (program, args, files, options) => {
+      const result = await tools(program, args, files, options);
+      spied.push(statSync(join(options?.fetching?.workFolder ?? "", "image.tar")).uid);
+      return result;
+    };
+    const skopeo = new SkopeoRegistry({ ...trusted, tools: watching });
+    const work = { signal: new AbortController().signal, say: () => undefined };
+    await skopeo.pull(`${host}/team/tool:1.0`, path, work);
+    expect(spied[0]).toBeGreaterThanOrEqual(0x3fff_0000);
+    expect(statSync(path)).toMatchObject({ uid: 0, gid: 0, mode: 0o100600 });
+    await skopeo.discard(path);
+  });
 
   test("what the registry does not have, or whose certificate nobody trusts, leaves nothing", async () => {
     const unknown = await node.task(PULL, { storage: "local", reference: `${host}/team/tool:2.0` });

@@ -4,25 +4,35 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { exec } from "@gpve/kit/exec.ts";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { uploadImage } from "../support/images.ts";
+import { networkTurn, type NetworkTurn } from "../support/network-turn.ts";
 import { taskLog, waitTask } from "../support/tasks.ts";
 
 let from: Gpve;
 let to: Gpve;
 let here: Api;
 let there: Api;
+let turn: NetworkTurn | undefined;
 
+// One of them makes the bridge that guests of both have their cards on.
 beforeAll(async () => {
-  from = await startGpve();
+  turn = await networkTurn();
+  from = await startGpve({ network: true });
   to = await startGpve();
   here = apiOf(from.credentials);
   there = apiOf(to.credentials);
 });
 afterAll(async () => {
-  await from?.stop();
   await to?.stop();
+  try {
+    const down = ["down", "--guests", "--data", from.data];
+    await exec(nodeBinary, [mainFile, ...down], { timeoutMs: 300_000 });
+  } finally {
+    await from?.stop();
+    turn?.release();
+  }
 });
 
 const nodeOf = async (api: Api): Promise<string> =>
@@ -113,7 +123,7 @@ test("a VM that runs goes on in another cluster", { timeout: 1_200_000 }, async 
   await run(there, `${far}/status/stop`, {});
 });
 
-test("a VM that is off goes to another cluster, and runs there", { timeout: 400_000 }, async () => {
+test("a VM that is off goes to another cluster, and runs there", async () => {
   const node = await nodeOf(here);
   const other = await nodeOf(there);
   await run(here, `/nodes/${node}/qemu`, {

@@ -141,118 +141,114 @@ describe.skipIf(problem !== undefined)("a VM whose disks are copied to another n
     return v1("POST", "/virtualmachines/100/failover", {}, headers, JSON.stringify(body));
   };
 
-  test(
-    "sends only what changed, and goes on from the copy when its node is lost",
-    { timeout: 400_000 },
-    async () => {
-      await run("/nodes/n1/qemu", {
-        vmid: 100,
-        memory: 128,
-        agent: 1,
-        scsihw: "virtio-scsi-single",
-        scsi0: "disks:0,import-from=disks:import/tiny.qcow2",
-        scsi1: "disks:0.05,format=raw",
-        ide2: "disks:cloudinit",
-        boot: "order=scsi0",
-        start: 1,
-      });
-      await untilAgentAnswers(api, vm());
-      const job = { id: "100-0", type: "local", target: "n2", schedule: "2000-01-01" };
-      const made = await api("POST", "/cluster/replication", job);
-      expect(made.status, made.text).toBe(200);
-      expect((await api("GET", "/cluster/replication")).data).toEqual([
-        expect.objectContaining({
-          id: "100-0",
-          guest: 100,
-          jobnum: 0,
-          source: "n1",
-          target: "n2",
-          type: "local",
-        }),
-      ]);
+  test("sends only what changed, and goes on from the copy when its node is lost", async () => {
+    await run("/nodes/n1/qemu", {
+      vmid: 100,
+      memory: 128,
+      agent: 1,
+      scsihw: "virtio-scsi-single",
+      scsi0: "disks:0,import-from=disks:import/tiny.qcow2",
+      scsi1: "disks:0.05,format=raw",
+      ide2: "disks:cloudinit",
+      boot: "order=scsi0",
+      start: 1,
+    });
+    await untilAgentAnswers(api, vm());
+    const job = { id: "100-0", type: "local", target: "n2", schedule: "2000-01-01" };
+    const made = await api("POST", "/cluster/replication", job);
+    expect(made.status, made.text).toBe(200);
+    expect((await api("GET", "/cluster/replication")).data).toEqual([
+      expect.objectContaining({
+        id: "100-0",
+        guest: 100,
+        jobnum: 0,
+        source: "n1",
+        target: "n2",
+        type: "local",
+      }),
+    ]);
 
-      await write("first");
-      const first = await sync();
-      expect(first).toContain("all of every disk is sent: this is the first copy");
-      expect(imagesAt("n2")).toEqual(imagesAt("n1"));
-      await write("second");
-      const second = await sync();
-      expect(second).toContain("changed");
-      expect(sentMiB(second)).toBeLessThan(sentMiB(first) / 2);
-      console.log(`replication: the first run sent ${sentMiB(first)} MiB, the second ${sentMiB(second)} MiB`);
-      await write("lost with the node");
+    await write("first");
+    const first = await sync();
+    expect(first).toContain("all of every disk is sent: this is the first copy");
+    expect(imagesAt("n2")).toEqual(imagesAt("n1"));
+    await write("second");
+    const second = await sync();
+    expect(second).toContain("changed");
+    expect(sentMiB(second)).toBeLessThan(sentMiB(first) / 2);
+    console.log(`replication: the first run sent ${sentMiB(first)} MiB, the second ${sentMiB(second)} MiB`);
+    await write("lost with the node");
 
-      // The copy is nobody's to remove while the job keeps it.
-      const volid = `disks:100/${imagesAt("n2").find((name) => name.endsWith(".raw")) ?? ""}`;
-      const removing = await api("DELETE", `/nodes/n2/storage/disks/content/${encodeURIComponent(volid)}`);
-      expect(removing.status, removing.text).toBe(200);
-      const { exitstatus } = await waitTask(api, removing.data as string);
-      expect(exitstatus).toContain("is the copy that replication job '100-0' keeps");
+    // The copy is nobody's to remove while the job keeps it.
+    const volid = `disks:100/${imagesAt("n2").find((name) => name.endsWith(".raw")) ?? ""}`;
+    const removing = await api("DELETE", `/nodes/n2/storage/disks/content/${encodeURIComponent(volid)}`);
+    expect(removing.status, removing.text).toBe(200);
+    const { exitstatus } = await waitTask(api, removing.data as string);
+    expect(exitstatus).toContain("is the copy that replication job '100-0' keeps");
 
-      const early = await failover({});
-      expect([early.status, early.text]).toEqual([409, expect.stringContaining("is online and has VM 100")]);
-      // Whoever says that the node is off is mistaken: its guest runs on.
-      const lost = cluster.node("n1");
-      await lost.kill();
-      expect(runsAt("n1")).toBe(true);
-      await vi.waitFor(
-        async () => expect((await failover({})).text).toContain("make sure that the node is off"),
-        { timeout: 150_000, interval: 250 },
-      );
-      const answer = await failover({ nodeIsOff: true, start: true });
-      expect(answer.status, answer.text).toBe(200);
-      const said = JSON.parse(answer.text) as { to: string; ageSeconds: number; age: string; task: string };
-      expect(said).toMatchObject({ vmid: 100, from: "n1", to: "n2", left: [] });
-      expect(said.ageSeconds).toBeGreaterThan(0);
-      console.log(`failover to node ${said.to} from a copy that is ${said.age} old`);
-      node = "n2";
-      expect((await waitTask(api, said.task, 60_000)).exitstatus).toBe("OK");
-      await untilAgentAnswers(api, vm());
-      expect(await read()).toBe("second");
+    const early = await failover({});
+    expect([early.status, early.text]).toEqual([409, expect.stringContaining("is online and has VM 100")]);
+    // Whoever says that the node is off is mistaken: its guest runs on.
+    const lost = cluster.node("n1");
+    await lost.kill();
+    expect(runsAt("n1")).toBe(true);
+    await vi.waitFor(
+      async () => expect((await failover({})).text).toContain("make sure that the node is off"),
+      { timeout: 150_000, interval: 250 },
+    );
+    const answer = await failover({ nodeIsOff: true, start: true });
+    expect(answer.status, answer.text).toBe(200);
+    const said = JSON.parse(answer.text) as { to: string; ageSeconds: number; age: string; task: string };
+    expect(said).toMatchObject({ vmid: 100, from: "n1", to: "n2", left: [] });
+    expect(said.ageSeconds).toBeGreaterThan(0);
+    console.log(`failover to node ${said.to} from a copy that is ${said.age} old`);
+    node = "n2";
+    expect((await waitTask(api, said.task, 60_000)).exitstatus).toBe("OK");
+    await untilAgentAnswers(api, vm());
+    expect(await read()).toBe("second");
 
-      // And the way back: what is now is copied to the node that was lost, over what it had.
-      await write("on the second node");
-      expect(runsAt("n1")).toBe(true);
-      await lost.start();
-      // Its record names another node: it is ended before it can be in anybody's way, and that is told.
-      await vi.waitFor(() => expect(runsAt("n1")).toBe(false), { timeout: 150_000, interval: 100 });
-      await online("n1");
-      await vi.waitFor(
-        async () => {
-          const { text } = await v1("GET", "/events");
-          expect(text).toContain("VMEndedNotOwned");
-        },
-        { timeout: 150_000, interval: 250 },
-      );
-      expect(runsAt("n2")).toBe(true);
-      expect(await read()).toBe("on the second node");
-      expect((await status()).target).toBe("n1");
-      await sync();
-      await run(`${vm()}/status/stop`);
-      const stopped = await sync();
-      expect(stopped).not.toBe("");
-      expect(imagesAt("n1")).toEqual(imagesAt("n2"));
+    // And the way back: what is now is copied to the node that was lost, over what it had.
+    await write("on the second node");
+    expect(runsAt("n1")).toBe(true);
+    await lost.start();
+    // Its record names another node: it is ended before it can be in anybody's way, and that is told.
+    await vi.waitFor(() => expect(runsAt("n1")).toBe(false), { timeout: 150_000, interval: 100 });
+    await online("n1");
+    await vi.waitFor(
+      async () => {
+        const { text } = await v1("GET", "/events");
+        expect(text).toContain("VMEndedNotOwned");
+      },
+      { timeout: 150_000, interval: 250 },
+    );
+    expect(runsAt("n2")).toBe(true);
+    expect(await read()).toBe("on the second node");
+    expect((await status()).target).toBe("n1");
+    await sync();
+    await run(`${vm()}/status/stop`);
+    const stopped = await sync();
+    expect(stopped).not.toBe("");
+    expect(imagesAt("n1")).toEqual(imagesAt("n2"));
 
-      // To the node that has the copy, cloud-init drive and all; the job turns with it.
-      await run(`${vm()}/migrate`, { target: "n1" });
-      node = "n1";
-      expect((await status()).target).toBe("n2");
-      await run(`${vm()}/status/start`);
-      await untilAgentAnswers(api, vm());
-      expect(await read()).toBe("on the second node");
-      await sync();
-      await vi.waitFor(() => expect(imagesAt("n1")).toHaveLength(3), { timeout: 150_000, interval: 250 });
+    // To the node that has the copy, cloud-init drive and all; the job turns with it.
+    await run(`${vm()}/migrate`, { target: "n1" });
+    node = "n1";
+    expect((await status()).target).toBe("n2");
+    await run(`${vm()}/status/start`);
+    await untilAgentAnswers(api, vm());
+    expect(await read()).toBe("on the second node");
+    await sync();
+    await vi.waitFor(() => expect(imagesAt("n1")).toHaveLength(3), { timeout: 150_000, interval: 250 });
 
-      const removed = await api("DELETE", "/cluster/replication/100-0");
-      expect(removed.status, removed.text).toBe(200);
-      await vi.waitFor(
-        async () => {
-          expect((await api("GET", "/cluster/replication")).data).toEqual([]);
-          expect(imagesAt("n2")).toEqual([]);
-        },
-        { timeout: 150_000, interval: 100 },
-      );
-      expect(imagesAt("n1")).toHaveLength(3);
-    },
-  );
+    const removed = await api("DELETE", "/cluster/replication/100-0");
+    expect(removed.status, removed.text).toBe(200);
+    await vi.waitFor(
+      async () => {
+        expect((await api("GET", "/cluster/replication")).data).toEqual([]);
+        expect(imagesAt("n2")).toEqual([]);
+      },
+      { timeout: 150_000, interval: 100 },
+    );
+    expect(imagesAt("n1")).toHaveLength(3);
+  });
 });

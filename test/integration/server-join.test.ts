@@ -89,7 +89,6 @@ test.skipIf(etcdMissing !== undefined)(
       expect(status.filter(({ type }) => type === "node")).toMatchObject([{ name: "n1", nodeid: 1 }]);
     }
   },
-  400_000,
 );
 
 interface Row {

@@ -58,5 +58,4 @@ test.skipIf(etcdMissing !== undefined)(
     expect([refused.status, refused.reason]).toEqual([503, expect.stringContaining("etcd")]);
     expect(() => process.kill(pid ?? 0, 0)).not.toThrow();
   },
-  400_000,
 );

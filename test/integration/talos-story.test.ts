@@ -1,11 +1,14 @@
 // The story of a Talos cluster, told by gpvectl and kubectl: from an empty gpve to a cluster that runs pods, then its life
 // until nothing is left. Machines are real VMs in which a stand-in answers for Talos; Kubernetes is a real one, with a real
 // kubelet for each machine that has joined, so that nodes, pods, drains, backups and versions are real. Every run has one
-// control plane and one worker on one node; the long run three and two, then four, on three nodes, and all of its life.
+// control plane and one worker on one node, and kills apply on its way; the long run three and two, then four, on three nodes,
+// and all of its life.
+import { randomInt } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { skipping } from "../support/foreign-clients.ts";
+import { Random } from "../support/fuzz/random.ts";
 import { oneNode, threeNodes, type GroundEnv, type TalosGround } from "../support/talos-ground.ts";
 import { TalosKubernetes } from "../support/talos-kubernetes.ts";
 import { TalosLab } from "../support/talos-lab.ts";
@@ -19,6 +22,8 @@ const lacking = !existsSync("/usr/bin/qemu-system-x86_64")
     ? undefined
     : "needs root and Kubernetes in this machine's cache: test/integration/vcluster.test.ts brings it";
 const isLong = process.env["GPVE_TALOS_STORY"] !== undefined;
+/** The same number kills at the same lines. */
+const seed = Number(process.env["GPVE_TALOS_SEED"] ?? randomInt(1_000_000));
 const IMAGE = "gpve.local/busybox:1";
 const inside = ["--probe-image", IMAGE];
 
@@ -45,7 +50,7 @@ interface Node {
 describe
   .skipIf(skipping("the story of a Talos cluster", lacking))
   .each(sizes.filter(({ planes }) => isLong === planes > 1))(
-  "the story of a Talos cluster, $name",
+  `the story of a Talos cluster, $name, seed ${seed}`,
   ({ planes, workers, more, start }) => {
     let versions: TwoVersions;
     let ground: TalosGround;
@@ -136,6 +141,19 @@ describe
       expect(await done("plan")).toContain("+ begin etcd on lab-cp-1");
     });
 
+    test("by REST of gpve, by REST of Proxmox VE and by commands of the node the plan is the same", async () => {
+      const plans = await operator.plans();
+      expect(plans.gpve.steps.length).toBeGreaterThan(10);
+      expect(plans["pve-api"]).toEqual(plans.gpve);
+      expect(plans.qm).toEqual(plans.gpve);
+    });
+
+    test.runIf(planes === 1)("apply may be killed on its way: the next one goes on", async () => {
+      chapter("applies that are killed");
+      await operator.killApplies(2, new Random(seed));
+      expect(operator.journal().length).toBeGreaterThan(3);
+    });
+
     test("apply makes it, tells the time it took, and its pods reach each other", async () => {
       chapter("apply");
       const said = await done("apply", "--yes", ...inside);
@@ -164,7 +182,7 @@ describe
       const budget = ["create", "pdb", "web", "--selector=app=web", "--min-available=1"];
       expect(await kubectl(kubeconfig(), ...budget)).toMatchObject({ code: 0 });
       await webIsThere();
-    }, 400_000);
+    });
 
     describe.runIf(planes > 1)("in its life", () => {
       test("it grows to four workers, and nothing is left to do", async () => {

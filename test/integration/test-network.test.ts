@@ -6,7 +6,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import { startChild } from "@gpve/kit/testing/child.ts";
 import { sweepTestClusters } from "@gpve/kit/testing/cluster/test-cluster.ts";
 import { createTestNetwork, networkProblem } from "@gpve/kit/testing/cluster/test-network.ts";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { nodeBinary } from "../support/gpve.ts";
 
 const problem = await networkProblem();
@@ -57,6 +57,12 @@ describe("the test network", () => {
     mkdirSync(folder);
     await exec("ip", ["netns", "add", namespace]);
     const orphan = startChild("ip", ["netns", "exec", namespace, "sleep", "600"]);
+    // On a busy machine it may not have entered yet, and the sweep would come too early for it.
+    await vi.waitFor(
+      async () =>
+        expect((await exec("ip", ["netns", "pids", namespace])).stdout.trim()).toBe(String(orphan.pid)),
+      { timeout: 30_000 },
+    );
     await sweepTestClusters();
     expect(await left(`${dead.pid}x0`)).toEqual([]);
     expect(existsSync(folder)).toBe(false);

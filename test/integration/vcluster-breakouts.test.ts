@@ -172,7 +172,7 @@ describe.skipIf(!canRunClusters)("whoever administers a virtual cluster", () => 
       expect(
         await kubectl(["wait", `pod/${name}`, "--for=condition=Ready", "--timeout=180s"], undefined, cluster),
       ).toMatchObject({ code: 0 });
-  }, 400_000);
+  });
   afterAll(async () => {
     service.close();
     await endClustersOf(gpve.data);

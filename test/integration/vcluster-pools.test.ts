@@ -88,7 +88,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster with pools", () => {
     expect(made.status, made.text).toBe(201);
     const { kubeconfig: text } = JSON.parse(made.text) as { kubeconfig: string };
     writeFileSync(kubeconfig(), text, { mode: 0o600 });
-  }, 400_000);
+  });
   afterAll(async () => {
     await endClustersOf(gpve.data);
     await gpve.stop();

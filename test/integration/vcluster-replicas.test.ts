@@ -202,6 +202,40 @@ describe.skipIf(!canRun)("a virtual cluster of three replicas", () => {
     await expect.poll(() => ask(6443), { timeout: 120_000 }).toBe("ok");
   }, 600_000);
 
+  test("gets another authority replica by replica, and answers meanwhile", async () => {
+    const authority = (node: string, name: string): string =>
+      readFileSync(join(lab.data, "nodes", node, "vclusters/clusters/trio/pki", name), "utf8");
+    const nodes = await serving();
+    const before = ["ca.crt", "etcd-ca.crt"].map((name) => authority(nodes[0] ?? "", name));
+    const rotated = async (...more: readonly string[]): Promise<void> => {
+      expect(await ctl(lab, "vc", "rotate-ca", "trio", ...more)).toMatchObject({ code: 0 });
+      await expect.poll(serving, { timeout: 300_000, interval: 1_000 }).toHaveLength(3);
+    };
+    await askingDuring("both authorities are trusted", () => rotated("--grace", "1"));
+    const old = join(lab.data, "old.kubeconfig");
+    writeFileSync(old, readFileSync(kubeconfig(), "utf8"), { mode: 0o600 });
+    const got = await ctl(lab, "vc", "kubeconfig", "trio");
+    expect(got).toMatchObject({ code: 0 });
+    writeFileSync(kubeconfig(), got.out, { mode: 0o600 });
+    await write("between");
+    await askingDuring("the old authority is dropped", () => rotated("--drop-old", "--yes"));
+    expect((await kubectl(old, "get", "namespaces")).code).toBe(1);
+    for (const name of ["ca.crt", "etcd-ca.crt"]) {
+      const now = new Set(nodes.map((node) => authority(node, name)));
+      expect([now.size, before.some((pem) => now.has(pem))]).toEqual([1, false]);
+    }
+    for (const node of nodes)
+      expect(
+        existsSync(join(lab.data, "nodes", node, "vclusters/clusters/trio/pki/former-etcd-ca.crt")),
+      ).toBe(false);
+    await write("after");
+    await expectAllWritten();
+    await expect.poll(readyWorkers, { timeout: 300_000, interval: 1_000 }).toHaveLength(3);
+    const [from = "", to = ""] = await readyWorkers();
+    await expectFetch(from, to);
+    await expectApiFrom(from);
+  }, 1_800_000);
+
   test("answers while a node is lost, and is whole again when that is back", async () => {
     const [here = "", lost = "", there = ""] = await serving();
     const [own, gone, other] = [await workerOn(here), await workerOn(lost), await workerOn(there)];

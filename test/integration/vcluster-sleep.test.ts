@@ -32,6 +32,8 @@ describe.skipIf(!canRunClusters)("a virtual cluster that sleeps", () => {
     const { out } = await ctl(gpve, "get", "vc", "nap", "-o", "json");
     return (JSON.parse(out) as { status: { power: string } }).status.power;
   };
+  const namespaces = async (): Promise<readonly string[]> =>
+    (await leftOfClusters(gpve.data)).filter((line) => line.startsWith("gpve-"));
   const memory = (): number =>
     PARTS.map((part) => privateMiB(pidOf(gpve, `nap.${part}`))).reduce((sum, each) => sum + each, 0);
   const timed = async (what: string, run: () => Promise<{ code: number; err: string }>): Promise<void> => {
@@ -68,6 +70,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster that sleeps", () => {
     expect(await ctl(gpve, "vc", "sleep", "nap")).toMatchObject({ code: 0 });
     expect(await power()).toBe("cold");
     expect(existsSync(join(gpve.data, "vclusters/run/guests/nap.kube-apiserver/state"))).toBe(false);
+    expect(await namespaces()).toEqual([]);
     const { out } = await ctl(gpve, "get", "vc", "nap", "-o", "json");
     const { endpoint } = (JSON.parse(out) as { status: { endpoint: string } }).status;
     const port = Number(new URL(endpoint).port);

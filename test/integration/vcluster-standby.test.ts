@@ -1,8 +1,9 @@
 // A virtual cluster whose node is lost goes on from its standby on another one, on real Kubernetes: with everything that was
 // answered, at the address that clients know, and the node that comes back gives way. A long run (GPVE_VC_STANDBY=1).
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exec } from "@gpve/kit/exec.ts";
 import { type TestLab, newLab, tracesOf } from "../support/lab.ts";
 import { canRunClusters, components, ctl, kubectl } from "../support/vclusters.ts";
 
@@ -31,13 +32,13 @@ const POLL = { timeout: 300_000, interval: 1_000 };
 describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
   let lab: TestLab;
   const kubeconfig = (): string => join(lab.data, "demo.kubeconfig");
-  const shown = async (): Promise<Shown> => {
-    const said = await ctl(lab, "get", "vc", "demo", "-o", "json");
+  const shown = async (name = "demo"): Promise<Shown> => {
+    const said = await ctl(lab, "get", "vc", name, "-o", "json");
     expect(said).toMatchObject({ code: 0 });
     return (JSON.parse(said.out) as { status: Shown }).status;
   };
-  const inSync = async (): Promise<unknown> =>
-    (await shown()).conditions.find(({ type }) => type === "StandbyInSync");
+  const inSync = async (name = "demo"): Promise<unknown> =>
+    (await shown(name)).conditions.find(({ type }) => type === "StandbyInSync");
   const events = async (): Promise<string> => (await ctl(lab, "vc", "events", "demo", "-o", "json")).out;
   const written: string[] = [];
   /** What was answered counts. */
@@ -66,7 +67,7 @@ describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
     const argv = ["vc", "create", "demo", "--tier", "Standard", "--workers", "1", "--node", "n2", "--wait"];
     expect(await ctl(lab, ...argv)).toMatchObject({ code: 0 });
     const began = performance.now();
-    await expect.poll(inSync, POLL).toMatchObject({ status: "True", reason: "InSync" });
+    await expect.poll(() => inSync(), POLL).toMatchObject({ status: "True", reason: "InSync" });
     console.info(`in sync ${Math.round(performance.now() - began)} ms after it ran`);
     const got = await ctl(lab, "vc", "kubeconfig", "demo");
     expect(got).toMatchObject({ code: 0 });
@@ -90,7 +91,7 @@ describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
     );
     expect(await inSync()).toMatchObject({ status: "False", reason: "StandbyAway" });
     await lab.fault("heal", lost);
-    await expect.poll(inSync, POLL).toMatchObject({ status: "True" });
+    await expect.poll(() => inSync(), POLL).toMatchObject({ status: "True" });
     expect(await missing()).toEqual([]);
   }, 900_000);
 
@@ -131,13 +132,57 @@ describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
       .toBe("here\n");
     console.info(`its worker runs its pod ${Math.round(performance.now() - began)} ms after the loss`);
     // The one that is left besides follows now.
-    await expect.poll(inSync, POLL).toMatchObject({ status: "True" });
+    await expect.poll(() => inSync(), POLL).toMatchObject({ status: "True" });
     // What comes back is another's: it serves nobody, and goes.
     await lab.fault("heal", lost);
     const left = (): boolean => existsSync(join(lab.data, "nodes", lost, "vclusters", "clusters", "demo"));
     await expect.poll(left, POLL).toBe(false);
     expect(await write("and-after")).toBe(true);
     expect(await missing()).toEqual([]);
+  }, 900_000);
+
+  test("does not go out from a node that is cut off, and goes on elsewhere", async () => {
+    const spec = { controlPlane: { tier: "Standard" }, networking: { egress: "nat" } };
+    const object = { apiVersion: "gpve.io/v1", kind: "VirtualCluster", metadata: { name: "out" }, spec };
+    const file = join(lab.data, "out.json");
+    writeFileSync(file, JSON.stringify(object));
+    expect(await ctl(lab, "apply", "-f", file)).toMatchObject({ code: 0 });
+    await expect.poll(() => inSync("out"), POLL).toMatchObject({ status: "True" });
+    const { node: lost } = await shown("out");
+    const { instanceId } = JSON.parse(readFileSync(join(lab.data, "instance.json"), "utf8")) as {
+      instanceId: string;
+    };
+    const inside = ["netns", "exec", `gpve-${instanceId}-${lost}`];
+    const nft = async (...args: readonly string[]): Promise<string> =>
+      (await exec("ip", [...inside, "nft", "list", ...args])).stdout;
+    const isShut = async (): Promise<boolean> => {
+      const [table = ""] = /gpve_vc_\S+/.exec(await nft("tables", "inet")) ?? [];
+      const [forward = ""] = /chain forward \{[^]*?\n\t\}/.exec(await nft("table", "inet", table)) ?? [];
+      const [shut, begun] = [
+        forward.search(/iifname (?:"\S+"|\{[^}]*\}) drop/),
+        forward.indexOf("established"),
+      ];
+      expect([shut > 0, begun > 0]).toEqual([true, true]);
+      return shut < begun;
+    };
+    expect(await isShut()).toBe(false);
+    const began = performance.now();
+    await lab.fault("cut", lost);
+    await expect.poll(isShut, POLL).toBe(true);
+    console.info(
+      `its ways out are shut ${Math.round(performance.now() - began)} ms after ${lost} was cut off`,
+    );
+    await expect
+      .poll(async () => {
+        const { node, phase } = await shown("out");
+        return node !== lost && phase === "Running";
+      }, POLL)
+      .toBe(true);
+    console.info(`it runs elsewhere ${Math.round(performance.now() - began)} ms after ${lost} was cut off`);
+    await lab.fault("heal", lost);
+    const left = (): boolean => existsSync(join(lab.data, "nodes", lost, "vclusters", "clusters", "out"));
+    await expect.poll(left, POLL).toBe(false);
+    expect(await ctl(lab, "vc", "delete", "out", "--yes")).toMatchObject({ code: 0 });
   }, 900_000);
 
   test("leaves nothing anywhere when it is deleted", async () => {

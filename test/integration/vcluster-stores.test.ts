@@ -1,6 +1,6 @@
 // Virtual clusters whose store is no database of ours: an etcd of their own, and one that somebody else runs; and whose users
 // somebody else vouches for.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -18,6 +18,7 @@ import {
   startWithComponents,
 } from "../support/vclusters.ts";
 
+const isLong = process.env["GPVE_VC_ETCD_RESTORE"] === "1";
 if (!canRunClusters)
   console.warn("SKIPPED: stores of virtual clusters need root and Kubernetes in this machine's cache");
 
@@ -31,6 +32,8 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
   };
   const word = async (name: string): Promise<string> =>
     (await kubectl(file(name), "get", "configmap", "c", "-o", "jsonpath={.data.word}")).out;
+  const pki = (name: string, each: string): string =>
+    join(gpve.data, "vclusters/clusters", name, "pki", each);
   const write = (name: string, text: string) =>
     kubectl(file(name), "create", "configmap", "c", `--from-literal=word=${text}`);
 
@@ -86,6 +89,34 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       console.info(`from ${mode}: ${Math.round(performance.now() - began)} ms`);
     });
 
+    test.runIf(isLong)(
+      "is backed up; a backup becomes an etcd beside it, and takes its place",
+      async () => {
+        expect(await ctl(gpve, "vc", "backup", "big")).toMatchObject({ code: 0 });
+        const { out } = await ctl(gpve, "vc", "backups", "big", "-o", "json");
+        const [archive = ""] = /local:backup\/vzdump-vc-big_default-[\w-]+\.tar\.gz/.exec(out) ?? [];
+        expect(await kubectl(file("big"), "delete", "configmap", "c")).toMatchObject({ code: 0 });
+        expect(await ctl(gpve, "vc", "restore", "copy", "--from", archive)).toMatchObject({ code: 0 });
+        await keepKubeconfig("copy");
+        await expect.poll(() => word("copy"), { timeout: 150_000 }).toBe("kept");
+        expect(pidOf(gpve, "copy.etcd")).toBeGreaterThan(1);
+        expect((await kubectl(file("copy"), "get", "--raw", "/readyz?verbose")).out).toContain("[+]etcd ok");
+        // A stranger to the other: it has authorities of its own.
+        expect(readFileSync(pki("copy", "ca.crt"), "utf8")).not.toBe(
+          readFileSync(pki("big", "ca.crt"), "utf8"),
+        );
+        expect(await ctl(gpve, "vc", "delete", "copy", "--yes")).toMatchObject({ code: 0 });
+        const over = ["vc", "restore", "big", "--from", archive, "--over", "--yes"];
+        expect(await ctl(gpve, ...over)).toMatchObject({ code: 0 });
+        // Kubeconfigs of before are good, and what was deleted since the backup is there.
+        await expect.poll(() => word("big"), { timeout: 150_000 }).toBe("kept");
+        const { data } = gpve;
+        expect(existsSync(join(data, "vclusters/clusters/big/saves/before-restore"))).toBe(false);
+        expect(existsSync(join(data, "vclusters/clusters/big/etcd/member"))).toBe(true);
+      },
+      900_000,
+    );
+
     test("stops, starts with all that was in it, and leaves nothing behind", async () => {
       expect(await ctl(gpve, "vc", "stop", "big")).toMatchObject({ code: 0 });
       expect(await ctl(gpve, "vc", "start", "big")).toMatchObject({ code: 0 });
@@ -137,7 +168,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       // What it says of groups are names of its own: this is not the group that may do everything.
       expect((await as(ada, "get", "secrets", "-A")).err).toContain("oidc:ada@example.com");
       expect((await as(ada, "auth", "whoami", "-o", "json")).out).toContain('"oidc:system:masters"');
-    }, 120_000);
+    });
 
     test("refuses tokens for others, of others, and that have ended", async () => {
       const ada = { sub: "1", email: "ada@example.com" };
@@ -152,7 +183,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
         expect((await as(token, "get", "configmaps")).err).toMatch(/Unauthorized|logged in/);
       expect(await ctl(gpve, "vc", "delete", "known", "--yes")).toMatchObject({ code: 0 });
       expect(await leftOfClusters(gpve.data)).toEqual([]);
-    }, 120_000);
+    });
   });
 
   describe("on an etcd that somebody else runs", () => {

@@ -28,6 +28,8 @@ else if (before === undefined)
     `SKIPPED: an upgrade between two minors needs the one before ${newest} in the cache: gpvectl component install kubernetes 1.${minorOf(newest) - 1}`,
   );
 
+const isLong = process.env["GPVE_VC_UPGRADES"] === "1";
+
 describe.skipIf(!canRunClusters)("an upgrade of a virtual cluster", () => {
   let gpve: Gpve;
   const kubeconfig = (name: string): string => join(gpve.data, `${name}.kubeconfig`);
@@ -196,6 +198,33 @@ describe.skipIf(!canRunClusters)("an upgrade of a virtual cluster", () => {
       expect((await apply(refusedPod)).err).toContain("level L1");
       const left = await asTenant("get", "validatingadmissionpolicies", "-o", "name");
       expect([left.code, left.out]).toEqual([0, ""]);
+    });
+  });
+
+  describe.skipIf(before === undefined || !isLong)("of one with an etcd of its own", () => {
+    test("goes from one minor to the next with all that was in it", { timeout: 900_000 }, async () => {
+      await make("own", before ?? "", "--tier", "Performance");
+      const said = await ctl(gpve, "vc", "upgrade", "own", "--to", newest);
+      console.info(said.err);
+      expect(said).toMatchObject({ code: 0 });
+      expect(await statusOf("own")).toMatchObject({ phase: "Running", kubernetesVersion: newest });
+      expect(await word("own")).toBe("kept");
+      const version = await kubectl(kubeconfig("own"), "version", "-o", "json");
+      expect(JSON.parse(version.out)).toMatchObject({ serverVersion: { gitVersion: `v${newest}` } });
+    });
+
+    test("that cannot work has the data of before put back", { timeout: 900_000 }, async () => {
+      const said = await ctl(gpve, "vc", "upgrade", "own", "--to", next);
+      expect(said.code).not.toBe(0);
+      expect(said.err).toContain(`virtual cluster own runs Kubernetes ${newest} as before`);
+      expect(said.err).toContain("its etcd has the data that was saved");
+      await expect
+        .poll(() => statusOf("own"), { timeout: 150_000 })
+        .toMatchObject({ phase: "Running", kubernetesVersion: newest });
+      expect(await word("own")).toBe("kept");
+      const made = await kubectl(kubeconfig("own"), "create", "configmap", "later", "--from-literal=a=b");
+      expect(made).toMatchObject({ code: 0 });
+      expect(await ctl(gpve, "vc", "delete", "own", "--yes")).toMatchObject({ code: 0 });
     });
   });
 });

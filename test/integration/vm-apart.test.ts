@@ -4,13 +4,18 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
+import { GpveClient } from "@gpve/client/client.ts";
+import { NodeTransport } from "@gpve/client/node-transport.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, type Api } from "../support/gpve.ts";
+import { runByAgent } from "../support/guest.ts";
 import { tinyImage } from "../support/images.ts";
 import { endGuestsOf } from "../support/left-guests.ts";
 import { startParts, type Parts } from "../support/parts.ts";
 import { listedAfter, staleRounds } from "../support/listed-states.ts";
 import { waitTask } from "../support/tasks.ts";
+import { testBridge, type TestBridge } from "../support/test-bridge.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64") && process.getuid?.() === 0;
 if (!hasQemu) console.warn("SKIPPED guests of another node: needs root and apt-get install qemu-system-x86");
@@ -20,6 +25,7 @@ const VM = "/nodes/n1/qemu/100";
 describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
   let parts: Parts;
   let api: Api;
+  let bridge: TestBridge | undefined;
 
   const run = async (method: string, path: string, params?: Record<string, string | number>) => {
     const answer = await api(method, path, params);
@@ -59,12 +65,15 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
   };
 
   beforeAll(async () => {
+    bridge = await testBridge();
+    await exec("ip", ["address", "add", "10.99.9.1/24", "dev", bridge.name]);
     parts = await startParts(undefined);
     api = apiOf(parts.credentials);
   });
   afterAll(async () => {
     endGuestsOf(parts.agentData);
     await parts.stop();
+    await bridge?.remove();
   });
 
   test("is made of an image that was uploaded through the server", async () => {
@@ -85,6 +94,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
       agent: 1,
       serial0: "socket",
       scsi0: "local:0,import-from=local:import/tiny.qcow2,format=qcow2",
+      net0: `virtio,bridge=${bridge?.name ?? ""}`,
       start: 1,
     });
   });
@@ -146,6 +156,28 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     };
     await expect.poll(ended, { timeout: 150_000 }).toBe(true);
     expect(out?.trim()).toMatch(/^\S+$/);
+  });
+
+  test("is reached at a port of its own, at an address that its node sees at its card", async () => {
+    const script =
+      "kill $(cat /run/udhcpc-eth0.pid); ip link set eth0 up && ip addr add 10.99.9.2/24 dev eth0";
+    await runByAgent(api, VM, "/bin/sh", "-c", script);
+    const { url, fingerprint, token } = parts.credentials;
+    const transport = new NodeTransport({ url, fingerprint });
+    const client = new GpveClient({ transport, credentials: { kind: "token", token }, clock: systemClock });
+    try {
+      const line = await client.v1.openTunnel(100, 80, { address: "10.99.9.2" });
+      await line.send("GET / HTTP/1.0\r\n\r\n");
+      let text = "";
+      for await (const piece of line.messages) text += Buffer.from(piece).toString();
+      expect(text).toContain("200 OK");
+      await expect(client.v1.openTunnel(100, 80, { address: "10.99.9.1" })).rejects.toMatchObject({
+        code: "access.denied",
+        message: expect.stringContaining("is node n1 itself"),
+      });
+    } finally {
+      client.close();
+    }
   });
 
   test("runs on while its node is thrown out, and is managed again when the machine has rejoined", async () => {

@@ -175,6 +175,5 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
       );
       expect(refused.exitstatus).toContain("Custom cputype 'small' not found");
     },
-    120_000,
   );
 });

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { connect as connectTcp } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ByteReader } from "@gpve/cli/commands/vm/console/byte-reader.ts";
+import { rfbReader } from "@gpve/cli/commands/vm/console/rfb-greeting.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
@@ -79,7 +79,7 @@ async function link(file: ViewerFile, password: string): Promise<number> {
   head.writeUInt32LE(2, 8);
   head.writeUInt32LE(body.length, 12);
   secure.write(Buffer.concat([head, body]));
-  const reader = new ByteReader(secure);
+  const reader = rfbReader(secure);
   const reply = await reader.take(16);
   expect(reply.toString("latin1", 0, 4)).toBe("REDQ");
   const rest = await reader.take(reply.readUInt32LE(12));

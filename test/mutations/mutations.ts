@@ -1,18 +1,8 @@
 // Ways to break the product, each in one place, and the tests that must notice. A text that is gone fails: then the
 // list is brought up to date, so that it never checks nothing.
 
-export interface Mutation {
-  readonly name: string;
-  readonly file: string;
-  /** There exactly once. */
-  readonly find: string;
-  readonly replace: string;
-  /** What must fail. */
-  readonly tests: readonly string[];
-  readonly config?: "unit" | "integration";
-  /** Run in every pass, not only in the long one. */
-  readonly always?: boolean;
-}
+import type { Mutation } from "./mutation.ts";
+import { talosMutations } from "./talos-mutations.ts";
 
 const RUN = "packages/domain/src/guest/snapshot/snapshot-run.ts";
 const SNAPSHOT = "packages/domain/src/guest/snapshot/snapshot.ts";
@@ -22,6 +12,7 @@ const snapshots = {
 } as const;
 
 export const mutations: readonly Mutation[] = [
+  ...talosMutations,
   {
     name: "a snapshot is taken of a VM that another task holds",
     file: SNAPSHOT,
@@ -326,6 +317,20 @@ export const mutations: readonly Mutation[] = [
     tests: ["packages/domain/src/vm/migrate/ram-transfer.test.ts"],
   },
   {
+    name: "RAM of an emulated guest is trusted although its changes were read while it ran",
+    file: "packages/agent/src/application/qemu/migrate/one-pass.ts",
+    find: "syncs > this.#syncs || AFTER_THE_SWITCH",
+    replace: "AFTER_THE_SWITCH",
+    tests: ["packages/agent/src/application/qemu/migrate/one-pass.test.ts"],
+  },
+  {
+    name: "an emulated guest stands still for all that it has changed, however much that is",
+    file: "packages/agent/src/application/qemu/migrate/one-pass.ts",
+    find: "    this.#limits.line?.allow(Math.max(NEAR, lastBytes(ram?.mbps ?? 0, this.#limits.lastMs)));\n",
+    replace: "",
+    tests: ["packages/agent/src/application/qemu/migrate/one-pass.test.ts"],
+  },
+  {
     name: "RAM of a guest that came by several connections is saved by several",
     file: "packages/agent/src/application/qemu/snapshot/ram-state.ts",
     find: '      { capability: "multifd", state: false },\n',
@@ -352,5 +357,26 @@ export const mutations: readonly Mutation[] = [
     find: "standby?.inSync !== true",
     replace: "standby === undefined",
     tests: ["packages/domain/src/vcluster/standby/standby-plan.test.ts"],
+  },
+  {
+    name: "a line to a guest goes to the node's own address",
+    file: "packages/agent/src/infrastructure/net/guest-dialer.ts",
+    find: "    if (own !== undefined)\n",
+    replace: "    if (own === address)\n",
+    tests: ["packages/agent/src/infrastructure/net/guest-dialer.test.ts"],
+  },
+  {
+    name: "a line to a guest leaves the bridge by any port",
+    file: "packages/agent/src/infrastructure/net/line-pins.ts",
+    find: "oifname != @ways counter drop;",
+    replace: "oifname != @ways counter accept;",
+    tests: ["packages/agent/src/infrastructure/net/line-pins.test.ts"],
+  },
+  {
+    name: "a browser's cookie alone opens a line to a guest",
+    file: "packages/server/src/presentation/v1/tunnel-upgrade.ts",
+    find: '      method: "POST",\n',
+    replace: '      method: "GET",\n',
+    tests: ["packages/server/src/presentation/v1/tunnel-upgrade.test.ts"],
   },
 ];

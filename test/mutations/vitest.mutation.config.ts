@@ -29,6 +29,8 @@ export default defineConfig({
       "test/integration/guests/*.test.ts",
     ],
     pool: "forks",
+    // Modules are kept between runs by their own text: what one mutation broke would be broken for the next ones, too.
+    fsModuleCache: false,
     // A test that asserts nothing cannot fail.
     expect: { requireAssertions: true },
     maxWorkers: 1,

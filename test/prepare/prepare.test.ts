@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { npmClients, pypiPython, skipping } from "../support/foreign-clients.ts";
 import { BUILD_MS, goPrograms, lacksGo } from "../support/go-clients.ts";
 import { tinyImage } from "../support/images.ts";
-import { cachedVersions, ctl, startWithComponents } from "../support/vclusters.ts";
+import { areComponentsCached, ctl, startWithComponents } from "../support/vclusters.ts";
 
 const noGo = await lacksGo();
 const CLUSTER_MS = 45 * 60_000;
@@ -35,10 +35,9 @@ describe("clients of registries", () => {
   });
 });
 
-const isThere = cachedVersions().length > 0;
 const cannot = process.getuid?.() === 0 ? noGo : "needs root";
 
-describe.skipIf(isThere || skipping("Kubernetes", cannot))("Kubernetes", () => {
+describe.skipIf(areComponentsCached || skipping("Kubernetes", cannot))("Kubernetes", () => {
   test(
     "comes with the first cluster that is made",
     async () => {

@@ -14,7 +14,10 @@ test("a run says how long its parts took, how busy the processors were, and its 
   processors.idle += 12_200;
   checks();
   const tests = times.begin("tests");
-  now += 600_000;
+  const lane = times.begin("tests that wait", true);
+  now += 300_000;
+  lane();
+  now += 300_000;
   tests();
   times.add([
     { file: "a.test.ts", ms: 1_000 },
@@ -24,6 +27,7 @@ test("a run says how long its parts took, how busy the processors were, and its 
   expect(times.lines(2)).toEqual([
     "times:",
     "    1:01  checks (processors 90 % busy)",
+    "    5:00  tests that wait (beside each other)",
     "   10:00  tests (processors 0 % busy)",
     "   11:01  in all",
     "    0:03  b.test.ts",

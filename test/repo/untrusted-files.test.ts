@@ -17,7 +17,7 @@ describe("images", () => {
     "packages/agent/src/infrastructure/images/debian/build-debian.ts",
     // packages that Debian signed
     "packages/agent/src/infrastructure/images/kernel-modules.ts",
-    "packages/agent/src/infrastructure/images/tiny/build-tiny.ts",
+    "packages/agent/src/infrastructure/images/memory-guest.ts",
     // tries io_uring on a file of its own
     "packages/agent/src/infrastructure/qemu/host-facts.ts",
     // packs volumes of pods, opens no archive
@@ -72,9 +72,9 @@ describe("volumes", () => {
     "snippets",
     // names to be shown
     "import-metadata",
-    "storage-content-handlers",
+    "content-requests",
     // whether it is there
-    "oci-handlers",
+    "receive-requests",
     "restore-checks",
     "config-request",
   ];

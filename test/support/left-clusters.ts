@@ -26,13 +26,10 @@ export async function leftOfClusters(data: string): Promise<readonly string[]> {
 /** Ends and removes all of it, the gpve whose they are included: it would start again what it sees end. */
 export async function endClustersOf(data: string): Promise<void> {
   const [id, networks] = [instanceOf(data), networksOf(data)];
-  await endGpveOf(data);
-  for (const { pid } of processesOf(data)) endOne(pid);
-  // Containers and what looks after them are only known by their groups.
-  for (const folder of groupsOf(id).flatMap((each) => vnodeGroups(each))) {
-    for (const pid of readFileSync(join(folder, "cgroup.procs"), "utf8").split("\n").filter(Boolean))
-      endOne(Number(pid));
-  }
+  const looksAfter = `up --data ${data} `;
+  await endAll(() => commands().flatMap(({ pid, command }) => (command.includes(looksAfter) ? [pid] : [])));
+  // Containers and what looks after them are only known by their groups; one may start another before it is ended.
+  await endAll(() => [...processesOf(data).map(({ pid }) => pid), ...inWorkersOf(id)]);
   for (const path of mountsOf(data).toReversed()) await exec("umount", ["-l", path], { okCodes: [0, 1, 32] });
   const { stdout } = await exec("ip", ["netns", "list"]);
   for (const line of stdout.split("\n").filter((each) => each.startsWith(`gpve-${id}-`)))
@@ -57,19 +54,26 @@ function vnodeGroups(folder: string, isWorker = (name: string) => name.startsWit
     .flatMap(({ name }) => [join(folder, name), ...vnodeGroups(join(folder, name), () => true)]);
 }
 
-async function endGpveOf(data: string): Promise<void> {
-  const looksAfter = `up --data ${data} `;
-  const found = (): readonly { pid: number }[] =>
-    commands().filter(({ command }) => command.includes(looksAfter));
-  for (const end = performance.now() + 60_000; found().length > 0 && performance.now() < end; await sleep(50))
-    for (const { pid } of found()) endOne(pid);
+function inWorkersOf(id: string): number[] {
+  return groupsOf(id)
+    .flatMap((each) => vnodeGroups(each))
+    .flatMap((folder) => readFileSync(join(folder, "cgroup.procs"), "utf8").split("\n"))
+    .filter(Boolean)
+    .map(Number);
 }
 
-function endOne(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // It ended while we looked.
+/** Until nothing of it is there. */
+async function endAll(found: () => readonly number[]): Promise<void> {
+  for (const end = performance.now() + 60_000; performance.now() < end; await sleep(50)) {
+    const pids = found();
+    if (pids.length === 0) return;
+    for (const pid of pids) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // It ended while we looked.
+      }
+    }
   }
 }
 

@@ -137,7 +137,7 @@ export class TalosKubernetes {
       this.#scratch?.agent.destroy();
       this.#scratch = undefined;
       if (!this.#isScratchThere) return;
-      await this.#ctl("vc", "delete", this.#scratchName, "--yes");
+      await this.#ctl("vc", "delete", this.#scratchName, "--yes", "--volumes");
       this.#isScratchThere = false;
     });
   }
@@ -151,7 +151,7 @@ export class TalosKubernetes {
     if (this.#access === undefined) return;
     rmSync(this.#access.kubeconfig, { force: true });
     this.#access = undefined;
-    await this.#ctl("vc", "delete", this.#options.name, "--yes");
+    await this.#ctl("vc", "delete", this.#options.name, "--yes", "--volumes");
   }
 
   get #scratchName(): string {

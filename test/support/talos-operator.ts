@@ -2,12 +2,14 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parse, stringify } from "yaml";
 import { given } from "@gpve/contracts/given.ts";
 import { exec, type ExecResult, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { type Child, startChild } from "@gpve/kit/testing/child.ts";
 import { parseBundle } from "../../packages/talos/src/secrets/bundle-file.ts";
 import type { SecretsBundle } from "../../packages/talos/src/secrets/bundle.ts";
+import type { Random } from "./fuzz/random.ts";
 import { mainFile, nodeBinary, nodeOptions } from "./gpve.ts";
 import type { TalosGround } from "./talos-ground.ts";
 
@@ -41,6 +43,30 @@ export class TalosOperator {
   /** To be killed. */
   start(...args: readonly string[]): Child {
     return startChild(nodeBinary, this.#argv(args), { cwd: this.folder, env: this.#env() });
+  }
+
+  /** Kills as many applies as that, each some lines of the journal further on. */
+  async killApplies(kills: number, random: Random): Promise<void> {
+    for (let kill = 0; kill < kills; kill += 1) {
+      const until = this.journal().length + 2 + random.below(8);
+      const child = this.start("apply", "--yes");
+      let isOver = false;
+      void child.exited.then(() => (isOver = true));
+      while (!isOver && this.journal().length < until) await sleep(10);
+      child.signal("SIGKILL");
+      await child.exited;
+    }
+  }
+
+  /** What is to be done, by each way to the platform; it ends with the way it began with. */
+  async plans(): Promise<Readonly<Record<ProviderType, { readonly steps: readonly unknown[] }>>> {
+    const plan = async (type: ProviderType) => {
+      await this.reach(type);
+      const { stdout, code } = await this.gpvectl("plan", "-o", "json");
+      if (code !== 0) throw new Error(`no plan by ${type}: ${stdout}`);
+      return JSON.parse(stdout) as { readonly steps: readonly unknown[] };
+    };
+    return { "pve-api": await plan("pve-api"), qm: await plan("qm"), gpve: await plan("gpve") };
   }
 
   journal(): readonly string[] {

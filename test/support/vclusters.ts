@@ -1,8 +1,9 @@
 // Virtual clusters in tests: whether there can be any, and how they are spoken to.
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defaultComponentFolder } from "@gpve/agent/infrastructure/component/component-folder.ts";
 import { compareVersions } from "@gpve/domain/component/component.ts";
+import { WORKER_COMPONENTS } from "@gpve/domain/vcluster/vnode/images.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { goSettings } from "./go-settings.ts";
 import { mainFile, nodeBinary, startGpve, type Gpve } from "./gpve.ts";
@@ -27,8 +28,14 @@ export function cachedVersions(component = "kubernetes"): readonly string[] {
   }
 }
 
+/** All that a cluster with workers is made of: a run that was cut off may have left a part of it. */
+export const areComponentsCached = ["kubernetes", ...WORKER_COMPONENTS].every(
+  // One that comes as a Debian package has that for a version.
+  (component) => cachedVersions(component).length > 0 || existsSync(join(components, component, "debian")),
+);
+
 /** Where they are not cached, test/prepare brings them before any test runs. */
-export const canRunClusters = process.getuid?.() === 0 && cachedVersions().length > 0;
+export const canRunClusters = process.getuid?.() === 0 && areComponentsCached;
 
 export function startWithComponents(args: readonly string[] = []): Promise<Gpve> {
   const env = { GPVE_COMPONENTS: components, HOME: process.env["HOME"] ?? "/", ...goSettings() };

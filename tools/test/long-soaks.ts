@@ -56,6 +56,7 @@ export const longSoaks: readonly LongSoak[] = [
   {
     name: "a Talos cluster of five real VMs on three nodes, killed eight times, grown, upgraded, destroyed",
     file: "test/integration/talos-apply.test.ts",
+    isWhole: true,
     env: { GPVE_TALOS_VMS: "1" },
   },
   {
@@ -105,19 +106,36 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_MOVE_KILLS: "40" },
   },
   {
-    name: "a virtual cluster with workers on two nodes of three, whose pods reach each other, also when its control plane moves",
+    name: "a virtual cluster with workers on two nodes of three, whose pods reach each other: moves, another authority, the loss of a node",
     file: "test/integration/vcluster-nodes.test.ts",
     env: { GPVE_VC_NODES: "1" },
   },
   {
-    name: "a virtual cluster of three replicas that loses nodes: it answers, and a lost replica comes to be elsewhere",
+    name: "a virtual cluster of three replicas that gets another authority and loses nodes: it answers, a lost replica comes to be elsewhere",
     file: "test/integration/vcluster-replicas.test.ts",
     env: { GPVE_VC_REPLICAS: "1" },
+  },
+  {
+    name: "upgrades of virtual clusters, also of those with an etcd of their own",
+    file: "test/integration/vcluster-upgrade.test.ts",
+    isWhole: true,
+    env: { GPVE_VC_UPGRADES: "1" },
+  },
+  {
+    name: "a virtual cluster of three replicas with workers on three nodes goes from one minor to the next, and back by itself",
+    file: "test/integration/vcluster-replicas-upgrade.test.ts",
+    isWhole: true,
+    env: {},
   },
   {
     name: "a virtual cluster with a standby that loses that, and then its node: it goes on with all that was answered",
     file: "test/integration/vcluster-standby.test.ts",
     env: { GPVE_VC_STANDBY: "1" },
+  },
+  {
+    name: "a backup of a virtual cluster with an etcd of its own: beside it, and in its place",
+    file: "test/integration/vcluster-stores.test.ts",
+    env: { GPVE_VC_ETCD_RESTORE: "1" },
   },
   {
     name: "a virtual cluster whose workers are machines: pods, restarts, sleep, scale, loss",
@@ -132,6 +150,12 @@ export const longSoaks: readonly LongSoak[] = [
   {
     name: "a storage that is no directory, inside a Debian guest: the whole conformance suite",
     file: "test/integration/storage-lvmthin.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "folders of NFS and SMB servers inside a Debian guest: disks of VMs of two nodes, and a server that falls silent",
+    file: "test/integration/storage-servers.test.ts",
     isWhole: true,
     env: {},
   },
@@ -160,8 +184,20 @@ export const longSoaks: readonly LongSoak[] = [
     env: {},
   },
   {
+    name: "virtual clusters as they were drawn before there was a product, on real Kubernetes",
+    file: "test/integration/drawn-clusters.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
     name: "backups of virtual clusters, and what becomes of them",
     file: "test/integration/vcluster-backup.test.ts",
+    isWhole: true,
+    env: {},
+  },
+  {
+    name: "pools of workers with labels and taints, addresses of load balancers, and the way out of a virtual cluster",
+    file: "test/integration/vcluster-pools.test.ts",
     isWhole: true,
     env: {},
   },
@@ -175,6 +211,12 @@ export const longSoaks: readonly LongSoak[] = [
     name: "three nodes on SQLite too: killed, cut off and back",
     file: "test/integration/three-nodes.test.ts",
     env: { GPVE_NODES_STORES: "sqlite,etcd" },
+  },
+  {
+    name: "a load balancer's machine, which leaves out who does not answer",
+    file: "test/integration/lb-image.test.ts",
+    isWhole: true,
+    env: {},
   },
   {
     name: "the Talos driver's contract by PVE's commands on the node",

@@ -1,6 +1,6 @@
 // `./gpve test [check|unit|integration] [--long]`: every check and every test that this machine can run, then one plain
 // closing line. `--long` adds the soaks that take hours, with a new seed each time unless GPVE_FUZZ_SEED is set.
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
@@ -8,6 +8,7 @@ import { judgeFirstTries, type FailedFile } from "./first-tries.ts";
 import { leftBehind, thingsOfTests } from "./left-behind.ts";
 import { longSoaks } from "./long-soaks.ts";
 import { type FileTime, RunTimes } from "./run-times.ts";
+import { waitingFiles } from "./waiting-files.ts";
 
 interface FileResult {
   readonly name: string;
@@ -84,15 +85,61 @@ async function checks(): Promise<void> {
 }
 
 interface VitestOptions {
-  readonly allowSecondTry?: boolean;
   readonly env?: Readonly<Record<string, string>>;
 }
 
-function vitest(name: string, args: readonly string[], options: VitestOptions = {}): void {
+interface Outcome {
+  readonly report?: VitestReport;
+  readonly clean: boolean;
+  readonly outside: readonly string[];
+}
+
+async function vitest(name: string, args: readonly string[], options: VitestOptions = {}): Promise<void> {
   announce(name);
   const end = times.begin(name);
-  const { report, clean, outside } = runVitest(name, args, options.env);
+  const outcome = await runVitest(name, args, options.env);
   end();
+  judge(name, outcome);
+}
+
+/**
+ * Both cores compute; beside them, one after the other, run the files that wait for most of their time. Those come first when
+ * they have something to do: they have leases to keep.
+ */
+async function integrationTests(): Promise<void> {
+  const name = "integration tests";
+  announce(name);
+  const config = ["--config", "vitest.integration.config.ts"];
+  const end = times.begin(name);
+  const lanes = [
+    { lane: `${name} that compute`, args: waitingFiles.map((file) => `--exclude=${file}`), niceness: 5 },
+    { lane: `${name} that wait`, args: ["--maxWorkers=1", ...waitingFiles], niceness: 0 },
+  ].map(async ({ lane, args, niceness }) => {
+    const endLane = times.begin(lane, true);
+    const outcome = await runVitest(lane, [...config, ...args], {}, niceness);
+    endLane();
+    return outcome;
+  });
+  const outcomes = await Promise.all(lanes);
+  end();
+  const failed = outcomes.flatMap(({ report }) => failedFilesOf(report));
+  const again = failed.length <= SECOND_TRIES_AT_MOST ? failed : [];
+  for (const outcome of outcomes) judge(name, outcome, again);
+  if (again.length === 0) return;
+  const files = again.map((file) => relative(root, file.name));
+  await vitest(`${name}, second try of ${files.length} failed files, alone`, [
+    ...config,
+    "--maxWorkers=1",
+    ...files,
+  ]);
+}
+
+function failedFilesOf(report: VitestReport | undefined): readonly FileResult[] {
+  return report?.testResults.filter(({ status }) => status === "failed") ?? [];
+}
+
+/** `again`: files that are tried once more. */
+function judge(name: string, { report, clean, outside }: Outcome, again: readonly FileResult[] = []): void {
   // Nobody knows which test they belong to, so no second try makes them good.
   for (const error of outside) {
     totals.failed++;
@@ -103,42 +150,37 @@ function vitest(name: string, args: readonly string[], options: VitestOptions = 
     failures.push(`${name}: vitest wrote no report`);
     return;
   }
-  const failedFiles = report.testResults.filter(({ status }) => status === "failed");
-  const again =
-    options.allowSecondTry === true && failedFiles.length > 0 && failedFiles.length <= SECOND_TRIES_AT_MOST;
   for (const file of report.testResults) {
-    const retried = again && file.status === "failed";
-    if (retried) firstTries.push({ file: relative(root, file.name), failures: whatFailed(file) });
+    if (again.includes(file))
+      firstTries.push({ file: relative(root, file.name), failures: whatFailed(file) });
     else count(file);
   }
   // A coverage threshold that was missed fails the run without failing a file.
-  if (!clean && failedFiles.length === 0 && outside.length === 0) {
+  if (!clean && failedFilesOf(report).length === 0 && outside.length === 0) {
     totals.failed++;
     failures.push(`${name}: see above (a coverage threshold?)`);
   }
-  if (again) {
-    vitest(`${name}, second try of ${failedFiles.length} failed files, alone`, [
-      ...args,
-      "--maxWorkers=1",
-      ...failedFiles.map((file) => relative(root, file.name)),
-    ]);
-  }
 }
 
-function runVitest(
+async function runVitest(
   name: string,
   args: readonly string[],
   more: Readonly<Record<string, string>> = {},
-): { report?: VitestReport; clean: boolean; outside: readonly string[] } {
+  niceness = 0,
+): Promise<Outcome> {
   const file = join(scratch, `${name.replaceAll(/\W+/g, "-")}.json`);
   const outsideFile = `${file}.outside`;
   const timesFile = `${file}.times`;
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
   for (const own of ["outside-errors.ts", "file-times.ts"])
     reporters.push(`--reporter=${join(root, "tools/test", own)}`);
-  const result = spawnSync("vitest", ["run", ...reporters, ...args], {
+  const child = spawn("nice", ["-n", String(niceness), "vitest", "run", ...reporters, ...args], {
     stdio: "inherit",
     env: { ...env, ...more, GPVE_OUTSIDE_ERRORS: outsideFile, GPVE_FILE_TIMES: timesFile },
+  });
+  const clean = await new Promise<boolean>((done) => {
+    child.on("error", () => done(false));
+    child.on("close", (code) => done(code === 0));
   });
   if (existsSync(timesFile)) times.add(JSON.parse(readFileSync(timesFile, "utf8")) as readonly FileTime[]);
   const outside = existsSync(outsideFile)
@@ -146,7 +188,7 @@ function runVitest(
     : [];
   if (!existsSync(file)) return { clean: false, outside };
   const report = JSON.parse(readFileSync(file, "utf8")) as VitestReport;
-  return { report, clean: result.status === 0, outside };
+  return { report, clean, outside };
 }
 
 function count(file: FileResult): void {
@@ -186,16 +228,15 @@ const before = thingsOfTests(scratch);
 const wanted = (part: string): boolean => only === undefined || only === part;
 try {
   if (wanted("check")) await checks();
-  if (wanted("unit")) vitest("unit tests with coverage", ["--coverage"]);
+  if (wanted("unit")) await vitest("unit tests with coverage", ["--coverage"]);
   if (wanted("integration") || isLong)
-    vitest("what the tests need", ["--config", "vitest.prepare.config.ts"]);
-  if (wanted("integration"))
-    vitest("integration tests", ["--config", "vitest.integration.config.ts"], { allowSecondTry: true });
+    await vitest("what the tests need", ["--config", "vitest.prepare.config.ts"]);
+  if (wanted("integration")) await integrationTests();
   if (isLong) {
     const seed = { GPVE_FUZZ_SEED: process.env["GPVE_FUZZ_SEED"] ?? String(Date.now() % 1_000_000) };
     for (const { name, file, isUnit, env: more } of longSoaks) {
       const config = isUnit === true ? "vitest.config.ts" : "vitest.integration.config.ts";
-      vitest(name, ["--config", config, file], { env: { ...seed, ...more } });
+      await vitest(name, ["--config", config, file], { env: { ...seed, ...more } });
     }
   }
 } finally {

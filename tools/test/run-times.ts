@@ -11,6 +11,8 @@ interface PartTime {
   readonly ms: number;
   /** How much of the processors' time was used, by whomever. Much less than all: files wait for something. */
   readonly busy: number;
+  /** It ran beside others of the part that follows, whose time counts. */
+  readonly isBeside: boolean;
 }
 
 /** All processors' milliseconds since the machine started. */
@@ -41,14 +43,14 @@ export class RunTimes {
   }
 
   /** A part begins; call what is returned when it ends. */
-  begin(name: string): () => void {
+  begin(name: string, isBeside = false): () => void {
     const started = this.#now();
     const before = this.#processors();
     return () => {
       const after = this.#processors();
       const all = after.all - before.all;
       const busy = all > 0 ? 1 - (after.idle - before.idle) / all : 0;
-      this.#parts.push({ name, ms: this.#now() - started, busy });
+      this.#parts.push({ name, ms: this.#now() - started, busy, isBeside });
     };
   }
 
@@ -57,12 +59,13 @@ export class RunTimes {
   }
 
   /** Each part, the whole, and the slowest files. */
-  lines(slowest = 10): string[] {
-    const all = this.#parts.reduce((sum, { ms }) => sum + ms, 0);
+  lines(slowest = 30): string[] {
+    const all = this.#parts.reduce((sum, { ms, isBeside }) => (isBeside ? sum : sum + ms), 0);
     return [
       "times:",
       ...this.#parts.map(
-        ({ name, ms, busy }) => `  ${minutes(ms)}  ${name} (processors ${Math.round(busy * 100)} % busy)`,
+        ({ name, ms, busy, isBeside }) =>
+          `  ${minutes(ms)}  ${name} (${isBeside ? "beside each other" : `processors ${Math.round(busy * 100)} % busy`})`,
       ),
       `  ${minutes(all)}  in all`,
       ...this.#files

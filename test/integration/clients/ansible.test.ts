@@ -79,7 +79,7 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
     return run.stdout;
   };
 
-  test("playbooks create, change, start, snapshot, clone and remove VMs", { timeout: 450_000 }, async () => {
+  test("playbooks create, change, start, snapshot, clone and remove VMs", async () => {
     const { url, caFile, password, token } = gpve.credentials;
     const [, tokenId, secret] = /^[^!]+!([^=]+)=(.+)$/.exec(token) ?? [];
     const iso = join(folder, "play.iso");

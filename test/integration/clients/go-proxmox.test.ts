@@ -62,5 +62,5 @@ describe.skipIf(skipping("go-proxmox", lacking))("go-proxmox", () => {
     expect((await api("GET", `/nodes/${node}/storage/local/content`)).data).toEqual([]);
     expect((await api("GET", "/cluster/resources", { type: "vm" })).data).toEqual([]);
     expect((await api("GET", "/pools")).data).toEqual([]);
-  }, 400_000);
+  });
 });

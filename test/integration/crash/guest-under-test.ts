@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect } from "vitest";
+import { afterAll, beforeEach, expect, onTestFailed } from "vitest";
 import { counterSector } from "@gpve/agent/testing/boot-sector.ts";
 import { CrashWorld } from "../../support/crash-world.ts";
 
@@ -17,10 +17,14 @@ export let world: CrashWorld;
 let content: string;
 let pid: number;
 
-/** A world for each test of the file. */
-export function worldForEachTest(): void {
+/** A world for the file: each test leaves it as it found it, and looks. One that failed leaves another for the next. */
+export function worldForTheFile(): void {
+  let isUsable = false;
   beforeEach(async () => {
     if (!hasQemu) return;
+    onTestFailed(() => void (isUsable = false));
+    if (isUsable) return;
+    await world?.stop();
     world = new CrashWorld();
     await world.start();
     mkdirSync(join(world.data, "storage/local/import"), { recursive: true });
@@ -36,8 +40,9 @@ export function worldForEachTest(): void {
     });
     content = await world.contentOf(GUEST, "scsi0");
     ({ pid } = await world.status(GUEST));
+    isUsable = true;
   });
-  afterEach(() => world?.stop());
+  afterAll(() => world?.stop());
 }
 
 export const guestRuns = async (): Promise<void> => {

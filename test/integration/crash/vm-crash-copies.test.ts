@@ -14,10 +14,10 @@ import {
   nothingFleeced,
   TIMEOUT_MS,
   world,
-  worldForEachTest,
+  worldForTheFile,
 } from "./guest-under-test.ts";
 
-worldForEachTest();
+worldForTheFile();
 
 describe.skipIf(!hasQemu)("kill -9 at the steps of", { timeout: TIMEOUT_MS }, () => {
   test("move of a disk that is in use", async () => {
@@ -47,7 +47,7 @@ describe.skipIf(!hasQemu)("kill -9 at the steps of", { timeout: TIMEOUT_MS }, ()
   test("move, while the guest's own QEMU mirrors its disk", async () => {
     const noise = await world.contentOf(GUEST, "scsi1");
     // Slow enough to be in the middle of it whenever the kill comes.
-    const params = { disk: "scsi1", storage: "local", format: "raw", delete: 1, bwlimit: 1_000 };
+    const params = { disk: "scsi1", storage: "local", format: "raw", delete: 1, bwlimit: 2_000 };
     await world.killedAfter(4_000, "POST", `${world.vm(GUEST)}/move_disk`, params);
     await world.expectSound();
     await guestRuns();
@@ -77,6 +77,7 @@ describe.skipIf(!hasQemu)("kill -9 at the steps of", { timeout: TIMEOUT_MS }, ()
     expect(dumps()).toEqual([]);
     await world.ok(...backup());
     await nothingFleeced();
+    await dropDumps();
   });
 
   test("restore", async () => {

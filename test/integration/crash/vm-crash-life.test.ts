@@ -10,10 +10,10 @@ import {
   newIsWholeOrNothing,
   TIMEOUT_MS,
   world,
-  worldForEachTest,
+  worldForTheFile,
 } from "./guest-under-test.ts";
 
-worldForEachTest();
+worldForTheFile();
 
 describe.skipIf(!hasQemu)("kill -9 at the steps of", { timeout: TIMEOUT_MS }, () => {
   test("create and start", async () => {

@@ -82,7 +82,7 @@ describe.skipIf(missing !== undefined)("on a host with cgroup version 2, a confi
     const line = /^FOUND (\{.*\})\r?$/m.exec(text)?.[1];
     if (line === undefined) throw new Error(`nothing was found:\n${text.slice(-3_000)}`);
     found = JSON.parse(line) as Found;
-  }, 480_000);
+  });
 
   afterAll(async () => {
     await host?.stop();

@@ -1,0 +1,96 @@
+// Files that a case of the suite may have and those at hand have not: read, played, and with the end that PVE's manager comes to.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Simulation } from "@gpve/domain/ha/simulator/simulation.ts";
+import type { World } from "@gpve/domain/ha/simulator/world.ts";
+import { readScenario } from "./ha-manager-case.ts";
+import { endOf } from "./ha-manager-end.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "gpve-ha-case-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const allOn = [["power node1 on", "power node2 on", "power node3 on"]];
+
+function play(files: Readonly<Record<string, unknown>>): { world: World; ends: ReturnType<typeof endOf> } {
+  for (const [name, content] of Object.entries({ cmdlist: allOn, manager_status: {}, ...files }))
+    writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content));
+  const scenario = readScenario(folder);
+  const world = new Simulation(scenario).run();
+  expect(world.doubleStarts).toEqual([]);
+  return { world, ends: endOf(scenario, world.log) };
+}
+
+const said = (world: World, text: string): boolean => world.log.some((line) => line.text.includes(text));
+
+test("without files of hardware and services there are three nodes with two services each, all disabled", () => {
+  const { ends } = play({ groups: "group: prefer_node1\n\tnodes node1\n" });
+  expect(Object.keys(ends.services)).toHaveLength(6);
+  expect(ends.services["vm:105"]).toEqual({ state: "stopped", node: "node2", runsOn: "" });
+});
+
+test("services that run when it begins are taken as they are", () => {
+  const { world, ends } = play({
+    service_config: {
+      "vm:101": { node: "node1", state: "enabled" },
+      "vm:102": { node: "node2", state: "started" },
+    },
+    service_status_node1: { "vm:101": 1 },
+  });
+  expect(said(world, "starting service vm:101")).toBe(false);
+  expect(said(world, "starting service vm:102")).toBe(true);
+  expect(ends.services["vm:101"]).toEqual({ state: "started", node: "node1", runsOn: "node1" });
+});
+
+test("what a manager left behind is gone on with: maintenance, failed nodes, a command, being disarmed", () => {
+  const service = { node: "node3", state: "started" };
+  const moved = play({
+    service_config: { "vm:103": service },
+    manager_status: {
+      node_request: { node3: { maintenance: 1 } },
+      service_status: { "vm:103": { node: "node3", state: "started", uid: "a" } },
+    },
+  });
+  expect(moved.ends.services["vm:103"]?.runsOn).not.toBe("node3");
+  expect(moved.world.manager.nodes["node3"]).toBe("maintenance");
+
+  const relocated = play({
+    service_config: { "fa:140": { ...service, node: "node1", max_restart: 0, max_relocate: 2 } },
+    manager_status: {
+      service_status: { "fa:140": { node: "node1", state: "started", uid: "a", failed_nodes: ["node2"] } },
+    },
+  });
+  // It failed on node2 before: node3 is tried next.
+  expect(said(relocated.world, "relocate service 'fa:140' to node 'node3'")).toBe(true);
+
+  const commanded = play({
+    service_config: { "vm:103": service },
+    manager_status: {
+      service_status: { "vm:103": { node: "node3", state: "started", uid: "a", cmd: ["migrate", "node1"] } },
+    },
+  });
+  expect(commanded.ends.services["vm:103"]).toEqual({ state: "started", node: "node1", runsOn: "node1" });
+
+  const disarmed = play({
+    service_config: { "vm:103": service },
+    manager_status: {
+      disarm: { mode: "freeze", state: "disarmed" },
+      service_status: { "vm:103": { node: "node3", state: "freeze", uid: "a" } },
+    },
+  });
+  expect(disarmed.ends.services["vm:103"]).toEqual({ state: "freeze", node: "node3", runsOn: "" });
+});
+
+test("switches are on by any word that PVE takes for it", () => {
+  const { world } = play({
+    service_config: { "vm:101": { node: "node1", state: "started" } },
+    rules_config: "node-affinity: home\n\tresources vm:101\n\tnodes node2\n\tstrict yes\n",
+    cmdlist: [...allOn, ["power node2 off"]],
+  });
+  // It may be nowhere else.
+  expect(world.runsOn("vm:101")).toBeUndefined();
+});
