@@ -20,7 +20,7 @@ import { testBridge, type TestBridge } from "../support/test-bridge.ts";
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64") && process.getuid?.() === 0;
 if (!hasQemu) console.warn("SKIPPED guests of another node: needs root and apt-get install qemu-system-x86");
 
-const VM = "/nodes/n1/qemu/100";
+const VM = "/nodes/n1/qemu/6400";
 
 describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
   let parts: Parts;
@@ -65,7 +65,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
   };
 
   beforeAll(async () => {
-    bridge = await testBridge();
+    bridge = await testBridge({ guestsFrom: 6400 });
     await exec("ip", ["address", "add", "10.99.9.1/24", "dev", bridge.name]);
     parts = await startParts(undefined);
     api = apiOf(parts.credentials);
@@ -89,7 +89,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     const { data: upid } = JSON.parse(stdout) as { data: string };
     expect(await waitTask(api, upid)).toMatchObject({ exitstatus: "OK" });
     await run("POST", "/nodes/n1/qemu", {
-      vmid: 100,
+      vmid: 6400,
       memory: 256,
       agent: 1,
       serial0: "socket",
@@ -136,7 +136,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
       "-",
       "--dump-header",
       "-",
-      "/api/v1/nodes/n1/vms/100/screenshot",
+      "/api/v1/nodes/n1/vms/6400/screenshot",
     );
     expect(stdout).toContain("image/png");
   });
@@ -166,12 +166,12 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     const transport = new NodeTransport({ url, fingerprint });
     const client = new GpveClient({ transport, credentials: { kind: "token", token }, clock: systemClock });
     try {
-      const line = await client.v1.openTunnel(100, 80, { address: "10.99.9.2" });
+      const line = await client.v1.openTunnel(6400, 80, { address: "10.99.9.2" });
       await line.send("GET / HTTP/1.0\r\n\r\n");
       let text = "";
       for await (const piece of line.messages) text += Buffer.from(piece).toString();
       expect(text).toContain("200 OK");
-      await expect(client.v1.openTunnel(100, 80, { address: "10.99.9.1" })).rejects.toMatchObject({
+      await expect(client.v1.openTunnel(6400, 80, { address: "10.99.9.1" })).rejects.toMatchObject({
         code: "access.denied",
         message: expect.stringContaining("is node n1 itself"),
       });
@@ -187,7 +187,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     expect(pid).toBeGreaterThan(0);
     const refused = await v1("DELETE", "/nodes/n1");
     expect(refused.status).toBe(423);
-    expect(refused.text).toContain("VM 100");
+    expect(refused.text).toContain("VM 6400");
     expect((await v1("DELETE", "/nodes/n1?force=1")).status).toBeLessThan(300);
     expect(((await api("GET", "/nodes")).data as { node: string }[]).map(({ node }) => node)).not.toContain(
       "n1",
@@ -203,7 +203,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
 
   test("is saved, destroyed and restored", async () => {
     await run("POST", "/nodes/n1/vzdump", {
-      vmid: 100,
+      vmid: 6400,
       storage: "local",
       mode: "snapshot",
       compress: "zstd",
@@ -211,13 +211,13 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     const rows = (await api("GET", "/nodes/n1/storage/local/content", { content: "backup" })).data as {
       volid: string;
     }[];
-    expect(await listedAfter(api, { node: "n1", vmid: 100 }, "stop")).toMatchObject({
+    expect(await listedAfter(api, { node: "n1", vmid: 6400 }, "stop")).toMatchObject({
       exitstatus: "OK",
       listed: ["stopped", "stopped"],
     });
-    expect(await staleRounds(api, { node: "n1", vmid: 100 }, 4)).toEqual([]);
+    expect(await staleRounds(api, { node: "n1", vmid: 6400 }, 4)).toEqual([]);
     await run("DELETE", VM);
-    await run("POST", "/nodes/n1/qemu", { vmid: 100, archive: rows[0]?.volid ?? "", start: 1 });
+    await run("POST", "/nodes/n1/qemu", { vmid: 6400, archive: rows[0]?.volid ?? "", start: 1 });
     expect((await api("GET", `${VM}/status/current`)).data).toMatchObject({ status: "running" });
     await run("POST", `${VM}/status/stop`);
     await run("DELETE", VM);

@@ -106,7 +106,7 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
   };
 
   beforeAll(async () => {
-    bridge = await testBridge();
+    bridge = await testBridge({ guestsFrom: 6100 });
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
     node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
@@ -119,24 +119,24 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
   });
 
   test("has an empty network namespace, its TPM too, with cards from the start and plugged later", async () => {
-    const pid = await create(100, {
+    const pid = await create(6100, {
       net0: `virtio,bridge=${bridge.name}`,
       tpmstate0: "local:1,version=v2.0",
       vga: "qxl",
       serial0: "socket",
     });
     await expectEmpty(pid);
-    await expectEmpty(helper("100-tpm"));
-    expect((await api("PUT", `${vm(100)}/config`, { net1: `virtio,bridge=${bridge.name}` })).status).toBe(
+    await expectEmpty(helper("6100-tpm"));
+    expect((await api("PUT", `${vm(6100)}/config`, { net1: `virtio,bridge=${bridge.name}` })).status).toBe(
       200,
     );
-    expect(existsSync("/sys/class/net/tap100i1")).toBe(true);
+    expect(existsSync("/sys/class/net/tap6100i1")).toBe(true);
     await expectEmpty(pid);
-    await run(`${vm(100)}/status/stop`);
+    await run(`${vm(6100)}/status/stop`);
   });
 
   test("is bounded in memory and tasks, above what it needs, and gets room for memory that comes later", async () => {
-    const pid = await create(104, {
+    const pid = await create(6104, {
       ...(await bootable()),
       memory: 1024,
       numa: 1,
@@ -161,45 +161,45 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     expect(before.memory).toBeGreaterThan(1024 + 2048);
     expect(before.memory).toBeLessThan(1024 + 4096);
     expect(before.tasks).toBeLessThan(1_000);
-    expect(bounds(helper("104-tpm"))).toEqual({ memory: 256, tasks: 64 });
-    await untilAgentAnswers(api, vm(104));
-    expect((await api("PUT", `${vm(104)}/config`, { memory: 2048 })).status).toBe(200);
+    expect(bounds(helper("6104-tpm"))).toEqual({ memory: 256, tasks: 64 });
+    await untilAgentAnswers(api, vm(6104));
+    expect((await api("PUT", `${vm(6104)}/config`, { memory: 2048 })).status).toBe(200);
     expect(bounds(pid).memory).toBeGreaterThanOrEqual(before.memory + 1024);
     // The guest fills its memory, and lives.
     const filled =
       "mount -t tmpfs -o size=700m none /mnt && dd if=/dev/zero of=/mnt/f bs=1M count=600 2>/dev/null && umount /mnt && echo filled";
-    expect(await runByAgent(api, vm(104), "/bin/sh", "-c", filled)).toContain("filled");
-    expect(await current(104)).toMatchObject({ status: "running", pid });
-    await run(`${vm(104)}/status/stop`);
+    expect(await runByAgent(api, vm(6104), "/bin/sh", "-c", filled)).toContain("filled");
+    expect(await current(6104)).toMatchObject({ status: "running", pid });
+    await run(`${vm(6104)}/status/stop`);
   });
 
   test("stays in the host's where `args` may need it", async () => {
     // Only root himself may say `args`, by a login.
     const byToken = api;
     api = apiOf(gpve.credentials, await loginHeaders(gpve.credentials));
-    expect(namespaceOf(await create(101, { args: "-name other" }))).toBe(own);
+    expect(namespaceOf(await create(6101, { args: "-name other" }))).toBe(own);
     api = byToken;
-    await run(`${vm(101)}/status/stop`);
+    await run(`${vm(6101)}/status/stop`);
   });
 
   test("does not start, and gets no new card, where the kernel takes no filter for firewall=1", async () => {
     const card = (last: number): string => `virtio=BC:24:11:00:08:0${last},bridge=${bridge.name}`;
-    await create(105, { net0: card(1) });
+    await create(6105, { net0: card(1) });
     const letGo = ownTable("bridge", filterTable());
     await expect.poll(() => nft("list", "tables", "bridge")).toContain(filterTable());
-    const plugged = await api("PUT", `${vm(105)}/config`, { net1: `${card(2)},firewall=1` });
-    expect(existsSync("/sys/class/net/tap105i1"), plugged.text).toBe(false);
-    await run(`${vm(105)}/status/stop`);
-    expect((await api("PUT", `${vm(105)}/config`, { net0: `${card(1)},firewall=1` })).status).toBe(200);
-    const refused = await api("POST", `${vm(105)}/status/start`);
+    const plugged = await api("PUT", `${vm(6105)}/config`, { net1: `${card(2)},firewall=1` });
+    expect(existsSync("/sys/class/net/tap6105i1"), plugged.text).toBe(false);
+    await run(`${vm(6105)}/status/stop`);
+    expect((await api("PUT", `${vm(6105)}/config`, { net0: `${card(1)},firewall=1` })).status).toBe(200);
+    const refused = await api("POST", `${vm(6105)}/status/start`);
     const { exitstatus } = await waitTask(api, refused.data as string);
     expect(exitstatus).toMatch(/^net0: firewall=1 cannot be kept.*or set firewall=0$/s);
-    expect(await current(105)).toMatchObject({ status: "stopped" });
+    expect(await current(6105)).toMatchObject({ status: "stopped" });
     await letGo();
     await expect.poll(() => nft("list", "tables", "bridge")).not.toContain(filterTable());
-    await run(`${vm(105)}/status/start`);
-    expect(await nft("list", "table", "bridge", filterTable())).toContain('"tap105i0" . bc:24:11:00:08:01');
-    await run(`${vm(105)}/status/stop`);
+    await run(`${vm(6105)}/status/start`);
+    expect(await nft("list", "table", "bridge", filterTable())).toContain('"tap6105i0" . bc:24:11:00:08:01');
+    await run(`${vm(6105)}/status/stop`);
     await expect.poll(() => nft("list", "tables", "bridge")).not.toContain(filterTable());
   });
 
@@ -208,15 +208,15 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     const table = filterTable();
     await exec("ip", ["addr", "add", `${address}.1/24`, "dev", bridge.name]);
     const card = `virtio=BC:24:11:00:07:01,bridge=${bridge.name}`;
-    await create(103, {
+    await create(6103, {
       ...(await bootable()),
       net0: `${card},firewall=1`,
     });
-    expect(String((await current(103))["gpve-notes"])).toContain(
+    expect(String((await current(6103))["gpve-notes"])).toContain(
       "net0: firewall=1 keeps the card to its own MAC",
     );
-    await untilAgentAnswers(api, vm(103));
-    const script = (text: string): Promise<string> => runByAgent(api, vm(103), "/bin/sh", "-c", text);
+    await untilAgentAnswers(api, vm(6103));
+    const script = (text: string): Promise<string> => runByAgent(api, vm(6103), "/bin/sh", "-c", text);
     const pings = async (mac: string): Promise<boolean> => {
       const up = `ip link set eth0 down; ip link set eth0 address ${mac}; ip link set eth0 up; ip addr replace ${address}.9/24 dev eth0; sleep 1`;
       await exec("ip", ["neigh", "flush", "dev", bridge.name]);
@@ -230,51 +230,51 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     expect((await exec("bridge", ["fdb", "show", "br", bridge.name])).stdout).not.toContain(foreign);
     expect(await nft("list", "table", "bridge", table)).toMatch(/counter packets [1-9]\d* bytes \d+ drop/);
     // Switched off and on while it runs.
-    expect((await api("PUT", `${vm(103)}/config`, { net0: card })).status).toBe(200);
+    expect((await api("PUT", `${vm(6103)}/config`, { net0: card })).status).toBe(200);
     expect(await pings(foreign)).toBe(true);
-    expect((await api("PUT", `${vm(103)}/config`, { net0: `${card},firewall=1` })).status).toBe(200);
+    expect((await api("PUT", `${vm(6103)}/config`, { net0: `${card},firewall=1` })).status).toBe(200);
     expect(await pings(foreign)).toBe(false);
     // A card that comes later has a filter of its own, which goes with it.
     const second = { net1: `virtio=BC:24:11:00:07:02,bridge=${bridge.name},firewall=1` };
-    expect((await api("PUT", `${vm(103)}/config`, second)).status).toBe(200);
-    expect(await nft("list", "table", "bridge", table)).toContain('"tap103i1" . bc:24:11:00:07:02');
-    await unplug(103, "net1");
-    expect(await nft("list", "table", "bridge", table)).not.toContain("tap103i1");
+    expect((await api("PUT", `${vm(6103)}/config`, second)).status).toBe(200);
+    expect(await nft("list", "table", "bridge", table)).toContain('"tap6103i1" . bc:24:11:00:07:02');
+    await unplug(6103, "net1");
+    expect(await nft("list", "table", "bridge", table)).not.toContain("tap6103i1");
     // Somebody flushes the host's rules while no agent looks.
     await gpve.kill();
     await nft("delete", "table", "bridge", table);
     gpve = await gpve.restart();
     api = apiOf(gpve.credentials);
-    expect(await nft("list", "table", "bridge", table)).toContain('"tap103i0" . bc:24:11:00:07:01');
+    expect(await nft("list", "table", "bridge", table)).toContain('"tap6103i0" . bc:24:11:00:07:01');
     expect(await pings(foreign)).toBe(false);
-    await run(`${vm(103)}/status/stop`);
+    await run(`${vm(6103)}/status/stop`);
     await expect.poll(() => nft("list", "tables", "bridge")).not.toContain(table);
   });
 
   test("has a user-mode network by a process of its own, and reaches out through it", async () => {
-    const pid = await create(102, {
+    const pid = await create(6102, {
       ...(await bootable()),
       net0: "virtio",
     });
     await expectEmpty(pid);
-    expect(namespaceOf(helper("102-net0"))).toBe(own);
-    const { "gpve-notes": notes } = await current(102);
+    expect(namespaceOf(helper("6102-net0"))).toBe(own);
+    const { "gpve-notes": notes } = await current(6102);
     const port = /ssh -p (\d+) USER@127\.0\.0\.1/.exec(String(notes))?.[1];
     expect(Number(port)).toBeGreaterThan(20_000);
-    await untilAgentAnswers(api, vm(102));
-    expect(await runByAgent(api, vm(102), "/bin/ip", "-4", "addr")).toContain("10.0.2.15");
-    await expectOnlyOutward(vm(102), Number(port));
-    expect((await api("PUT", `${vm(102)}/config`, { net1: "virtio" })).status).toBe(200);
-    expect(namespaceOf(helper("102-net1"))).toBe(own);
-    await unplug(102, "net1");
-    expect(existsSync(`${gpve.data}/run/guests/102-net1/state`)).toBe(false);
+    await untilAgentAnswers(api, vm(6102));
+    expect(await runByAgent(api, vm(6102), "/bin/ip", "-4", "addr")).toContain("10.0.2.15");
+    await expectOnlyOutward(vm(6102), Number(port));
+    expect((await api("PUT", `${vm(6102)}/config`, { net1: "virtio" })).status).toBe(200);
+    expect(namespaceOf(helper("6102-net1"))).toBe(own);
+    await unplug(6102, "net1");
+    expect(existsSync(`${gpve.data}/run/guests/6102-net1/state`)).toBe(false);
     // An agent that comes back finds both; one whose guest has ended meanwhile is ended.
     await gpve.kill();
     process.kill(pid, "SIGKILL");
     gpve = await gpve.restart();
     api = apiOf(gpve.credentials);
     await expect
-      .poll(() => processesOf(`${gpve.data}/run/guests/102-net0`), { timeout: 150_000 })
+      .poll(() => processesOf(`${gpve.data}/run/guests/6102-net0`), { timeout: 150_000 })
       .toEqual([]);
     await expect.poll(() => nft("list", "tables", "inet")).not.toContain(filterTable());
   });

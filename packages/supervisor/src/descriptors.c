@@ -1,4 +1,5 @@
 #include "supervisor.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -74,7 +75,11 @@ int tap_open(const char *name, const char *bridge, int mtu, bool multi_queue) {
   strncpy(request.ifr_name, name, IFNAMSIZ - 1);
   request.ifr_flags = (short)(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | (multi_queue ? IFF_MULTI_QUEUE : 0));
   if (ioctl(fd, TUNSETIFF, &request) != 0) {
-    fail_errno("cannot make the tap device %s", name);
+    // Names are the host's: a guest of the same number that belongs to another gpve on this machine has it.
+    if (errno == EBUSY)
+      fail("cannot make the tap device %s: another process on this machine has it; if a second gpve runs here, "
+           "give the guest another number", name);
+    else fail_errno("cannot make the tap device %s", name);
     close(fd);
     return -1;
   }

@@ -47,9 +47,10 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "gpve-ansible-"));
-    bridge = await testBridge();
+    bridge = await testBridge({ guestsFrom: 6300 });
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
+    await api("PUT", "/cluster/options", { "next-id": "lower=6300" });
     node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
     const second = join(folder, "second");
     mkdirSync(second);
@@ -119,9 +120,9 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
     expect(outcomes.get("look")).toMatchObject({ status: "stopped" });
     expect(outcomes.get("look while it runs")).toMatchObject({ status: "running" });
     expect(outcomes.get("create")).toMatchObject({
-      vmid: 100,
+      vmid: 6300,
       mac: { net0: expect.stringMatching(/^BC:24:11:/) },
-      devices: { scsi0: "local:100/vm-100-disk-0.qcow2", ide2: "local:iso/play.iso" },
+      devices: { scsi0: "local:6300/vm-6300-disk-0.qcow2", ide2: "local:iso/play.iso" },
     });
     const { data } = (outcomes.get("read") ?? {})["json"] as { data: Record<string, unknown> };
     expect(data).toMatchObject({
@@ -151,11 +152,11 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
     expect(inventory["tag_blue"]).toEqual({ hosts: ["play"] });
     expect(inventory["tag_red"]).toEqual({ hosts: ["play"] });
     expect(inventory._meta.hostvars["play"]).toMatchObject({
-      proxmox_vmid: 100,
+      proxmox_vmid: 6300,
       proxmox_status: "running",
       proxmox_qmpstatus: "running",
       proxmox_snapshots: ["before"],
-      proxmox_scsi0: { disk_image: "local:100/vm-100-disk-0.qcow2", discard: "on", size: "128M" },
+      proxmox_scsi0: { disk_image: "local:6300/vm-6300-disk-0.qcow2", discard: "on", size: "128M" },
       proxmox_agent_interfaces: expect.arrayContaining([
         expect.objectContaining({ name: "lo", "ip-addresses": expect.arrayContaining(["127.0.0.1/8"]) }),
       ]),

@@ -11,7 +11,7 @@ import {
   pypiPython,
   skipping,
 } from "../../support/foreign-clients.ts";
-import { startGpve, type Gpve } from "../../support/gpve.ts";
+import { apiOf, startGpve, type Gpve } from "../../support/gpve.ts";
 import { tinyImage } from "../../support/images.ts";
 import { testBridge, type TestBridge } from "../../support/test-bridge.ts";
 
@@ -24,8 +24,9 @@ describe.skipIf(skipping("proxmoxer", lacking))("proxmoxer", () => {
   let gpve: Gpve;
   let bridge: TestBridge;
   beforeAll(async () => {
-    bridge = await testBridge();
+    bridge = await testBridge({ guestsFrom: 6200 });
     gpve = await startGpve();
+    await apiOf(gpve.credentials)("PUT", "/cluster/options", { "next-id": "lower=6200" });
   });
   afterAll(async () => {
     await gpve.stop();
@@ -55,8 +56,8 @@ describe.skipIf(skipping("proxmoxer", lacking))("proxmoxer", () => {
         cores: 2,
         description: "made by proxmoxer\nsecond line",
         ide2: `local:iso/small-${how}.iso,media=cdrom,size=3000`,
-        scsi0: "local:100/vm-100-disk-0.qcow2,size=128M",
-        scsi1: "local:100/vm-100-disk-1.qcow2,size=2G",
+        scsi0: "local:6200/vm-6200-disk-0.qcow2,size=128M",
+        scsi1: "local:6200/vm-6200-disk-1.qcow2,size=2G",
         tags: "one;two",
         digest: expect.stringMatching(/^[0-9a-f]{40}$/),
       },
@@ -64,18 +65,25 @@ describe.skipIf(skipping("proxmoxer", lacking))("proxmoxer", () => {
       interfaces: expect.arrayContaining(["lo"]),
       exec: { exited: 1, exitcode: 0, "out-data": "tiny\n" },
       read: { content: "before", "bytes-read": 6 },
-      current: { status: "running", qmpstatus: "running", vmid: 100, cpus: 2, maxmem: 256 * 1024 * 1024 },
-      resource: { id: "qemu/100", type: "qemu", vmid: 100, template: 0, status: "running", tags: "one;two" },
+      current: { status: "running", qmpstatus: "running", vmid: 6200, cpus: 2, maxmem: 256 * 1024 * 1024 },
+      resource: {
+        id: "qemu/6200",
+        type: "qemu",
+        vmid: 6200,
+        template: 0,
+        status: "running",
+        tags: "one;two",
+      },
       "rolled back": "before",
       snapshots: [
         { name: "first", description: "with memory", vmstate: 1, snaptime: expect.any(Number) },
         { name: "current", parent: "first", running: 1, description: "You are here!" },
       ],
-      "snapshot config": { vmstate: "local:100/vm-100-state-first.raw", snaptime: expect.any(Number) },
+      "snapshot config": { vmstate: "local:6200/vm-6200-state-first.raw", snaptime: expect.any(Number) },
       template: 1,
       linked: {
         name: "px-linked",
-        scsi0: "local:101/base-101-disk-0.qcow2/102/vm-102-disk-0.qcow2,size=128M",
+        scsi0: "local:6201/base-6201-disk-0.qcow2/6202/vm-6202-disk-0.qcow2,size=128M",
       },
       stopped: "stopped",
       left: [],
@@ -104,15 +112,15 @@ describe.skipIf(skipping("proxmoxer", lacking))("proxmoxer", () => {
     });
     // What it is refused, it is refused in words that other tools look for.
     expect(seen).toMatchObject({
-      taken: expect.stringContaining("unable to create VM 100 - VM 100 already exists on node"),
+      taken: expect.stringContaining("unable to create VM 6200 - VM 6200 already exists on node"),
       stale: expect.stringContaining("checksum mismatch (file change by other user?)"),
       bad: expect.stringContaining("400 Bad Request: Parameter verification failed."),
-      "not running": expect.stringContaining("VM 100 is not running"),
-      again: "start again: VM 100 already running",
+      "not running": expect.stringContaining("VM 6200 is not running"),
+      again: "start again: VM 6200 already running",
       waiting: expect.stringContaining("QEMU guest agent is not running"),
       "base in use":
-        "delete base: base volume 'local:101/base-101-disk-0.qcow2' is still in use by linked cloned",
-      gone: expect.stringMatching(/Configuration file 'nodes\/\S+\/qemu-server\/100\.conf' does not exist/),
+        "delete base: base volume 'local:6201/base-6201-disk-0.qcow2' is still in use by linked cloned",
+      gone: expect.stringMatching(/Configuration file 'nodes\/\S+\/qemu-server\/6200\.conf' does not exist/),
     });
   });
 });
