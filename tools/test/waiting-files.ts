@@ -3,6 +3,8 @@
 // shares its core boots in twice the time.
 
 export const waitingFiles: readonly string[] = [
+  "test/integration/talos-story.test.ts",
+  "test/integration/ha.test.ts",
   "test/integration/store-etcd.test.ts",
   "test/integration/etcd-server/conformance.test.ts",
   "test/integration/embedded-etcd.test.ts",
