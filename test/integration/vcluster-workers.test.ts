@@ -365,6 +365,18 @@ describe.skipIf(!canRun)("workers of a virtual cluster", () => {
     expect((await leftOfClusters(gpve.data)).filter((line) => /w1\b/.test(line))).toEqual([]);
   });
 
+  test("end with all that runs by `down --guests`, and come back with the next `up`", async () => {
+    const { stdout } = await exec(nodeBinary, [mainFile, "down", "--guests", "--data", gpve.data], {
+      timeoutMs: 150_000,
+    });
+    expect(stdout).toContain("virtual clusters have ended, until the next up: demo");
+    expect(await leftOfClusters(gpve.data)).toEqual([]);
+    gpve = await gpve.restart();
+    await until("a pod runs a command", async () =>
+      (await kubectl(["exec", "deploy/web", "--", "echo", "here again"])).out.includes("here again"),
+    );
+  });
+
   test("go with their cluster, without a trace", async () => {
     expect((await leftOfClusters(gpve.data)).length).toBeGreaterThan(5);
     expect(await ctl("vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });

@@ -24,7 +24,7 @@ const commands: Readonly<Record<string, CommandHelp>> = {
   },
   down: {
     about: "stop server and agent; guests run on",
-    options: { ...data, "--guests": "shut the guests down too" },
+    options: { ...data, "--guests": "shut guests and virtual clusters down too" },
   },
   status: {
     about: "what runs on a data directory",

@@ -1,5 +1,6 @@
-// `gpve down`: server and agent stop, guests run on; with --guests they are shut down too.
-import { stopGuests } from "@gpve/agent/stop-guests.ts";
+// `gpve down`: server and agent stop, guests and virtual clusters run on; with --guests they are shut down too.
+import { stopClusters } from "@gpve/agent/stop-clusters.ts";
+import { type StoppedGuests, stopGuests } from "@gpve/agent/stop-guests.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type DataDir, isDataDir, openDataDir } from "@gpve/kit/data-dir.ts";
 import { createLogger } from "@gpve/kit/logger.ts";
@@ -50,25 +51,23 @@ export async function down(args: readonly string[], io: Io): Promise<number> {
   let clusters: readonly string[] = [];
   if (state !== undefined) {
     if (!withGuests) guests = await runningGuests(data);
-    clusters = await runningClusters(data);
+    if (!withGuests) clusters = await runningClusters(data);
     await stopProcess(state.process, data);
   }
   // Where `up` was killed, the agent beside it runs on.
   if (readMember(data) !== undefined) await stopAgent(data);
   if (await stopEtcd(places)) io.out("the member of etcd that this server ran has stopped");
-  const tellClusters = (): void => {
-    if (clusters.length > 0)
-      io.out(`virtual clusters run on: ${clusters.join(", ")}; gpvectl vc stop ends one, while gpve is up`);
-  };
   if (withGuests) {
-    io.out(`gpve stopped: server and agent are down, ${await endGuests(data)}`);
-    tellClusters();
+    for (const line of await endGuests(data)) io.out(line);
     return 0;
   }
   io.out(
     `gpve stopped: server and agent are down, ${guests === 0 ? "no guests were running" : `${counted(guests)} ${guests === 1 ? "runs" : "run"} on`}`,
   );
-  tellClusters();
+  if (clusters.length > 0)
+    io.out(
+      `virtual clusters run on: ${clusters.join(", ")}; gpvectl vc stop ends one while gpve is up, gpve down --guests ends all`,
+    );
   return 0;
 }
 
@@ -90,22 +89,34 @@ export async function stopProcess(
   }
 }
 
-async function endGuests(data: DataDir): Promise<string> {
+async function endGuests(data: DataDir): Promise<readonly string[]> {
   const log = createLogger({ component: "down", output: data.file("log", "gpve.log") });
   try {
-    const ended = await stopGuests(data, { log, timeoutMs: SHUTDOWN_TIMEOUT_MS });
-    if (ended.unreachable.length > 0) {
+    const [guests, clusters] = await Promise.all([
+      stopGuests(data, { log, timeoutMs: SHUTDOWN_TIMEOUT_MS }),
+      stopClusters(data, { log }),
+    ]);
+    const unreachable = [...guests.unreachable, ...clusters.unreachable];
+    if (unreachable.length > 0) {
       throw new AppError(
         "operation.failed",
-        `these guests run on, because their monitors do not answer: ${ended.unreachable.join(", ")}`,
+        `these run on, because their monitors do not answer: ${unreachable.join(", ")}`,
       );
     }
-    if (ended.shutDown + ended.stopped === 0) return "no guests were running";
-    const { shutDown, stopped } = ended;
-    return `${counted(shutDown)} ${shutDown === 1 ? "has" : "have"} shut down, ${stopped} ${stopped === 1 ? "was" : "were"} stopped`;
+    return [
+      `gpve stopped: server and agent are down, ${endOf(guests)}`,
+      ...(clusters.ended.length === 0
+        ? []
+        : [`virtual clusters have ended, until the next up: ${clusters.ended.join(", ")}`]),
+    ];
   } finally {
     log.close();
   }
+}
+
+function endOf({ shutDown, stopped }: StoppedGuests): string {
+  if (shutDown + stopped === 0) return "no guests were running";
+  return `${counted(shutDown)} ${shutDown === 1 ? "has" : "have"} shut down, ${stopped} ${stopped === 1 ? "was" : "were"} stopped`;
 }
 
 function counted(guests: number): string {

@@ -33,12 +33,13 @@ import {
   type VnodePlace,
   workerRules,
 } from "@gpve/domain/vcluster/vnode/vnode-files.ts";
-import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
 import type { ClusterKeys } from "../vcluster/cluster-keys.ts";
 import type { ClusterNetworks } from "../vcluster/cluster-network.ts";
+import { keptVnodes, vnodeId } from "./kept-vnodes.ts";
 import { VnodeCgroups } from "./vnode-cgroups.ts";
 import { importImages, type WorkerProgram } from "./vnode-images.ts";
 import { ensureVnodeKeys } from "./vnode-keys.ts";
@@ -77,11 +78,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
   }
 
   list(cluster: string): readonly KeptVnode[] {
-    const folder = join(this.#deps.folder, "clusters", cluster, "vnodes");
-    if (!existsSync(folder)) return [];
-    return readdirSync(folder)
-      .flatMap((name) => (readJsonFile(join(folder, name, "vnode.json")) as KeptVnode | undefined) ?? [])
-      .toSorted((a, b) => a.slot - b.slot);
+    return keptVnodes(this.#deps.folder, cluster);
   }
 
   save(cluster: string, vnode: KeptVnode): void {
@@ -93,7 +90,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
   async start(cluster: KeptCluster, vnode: KeptVnode, signal: AbortSignal): Promise<void> {
     const { networks, exec } = this.#deps;
     const { namespaceFile } = await networks.ensureWorker(indexOf(cluster), vnode.slot, cluster.overlay);
-    this.#cgroups.ensure(idOf(cluster.name, vnode), vnode.size);
+    this.#cgroups.ensure(vnodeId(cluster.name, vnode), vnode.size);
     const place = await this.#write(cluster, vnode);
     const inside = (...argv: readonly string[]) => exec("nsenter", [`--net=${namespaceFile}`, "--", ...argv]);
     await inside("sysctl", "-q", "-w", "net.ipv4.ip_forward=1");
@@ -149,7 +146,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
   async stop(cluster: KeptCluster, vnode: KeptVnode): Promise<void> {
     // First, else it would start again what ends.
     await this.#end(cluster.name, vnode, "kubelet");
-    await this.#cgroups.end(idOf(cluster.name, vnode), PODS_END_MS);
+    await this.#cgroups.end(vnodeId(cluster.name, vnode), PODS_END_MS);
     await this.#end(cluster.name, vnode, "kube-proxy");
     await this.#end(cluster.name, vnode, "containerd");
     await this.#view(cluster.name, vnode).remove();
@@ -157,7 +154,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
 
   async remove(cluster: KeptCluster, vnode: KeptVnode): Promise<void> {
     const { networks } = this.#deps;
-    await this.#cgroups.remove(idOf(cluster.name, vnode));
+    await this.#cgroups.remove(vnodeId(cluster.name, vnode));
     if (cluster.network !== undefined) await networks.removeWorker(cluster.network, vnode.slot);
     rmSync(this.#place(cluster.name, vnode), { recursive: true, force: true });
   }
@@ -189,7 +186,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
   pods(cluster: KeptCluster, vnode: KeptVnode): readonly VnodePod[] {
     const folder = join(this.#place(cluster.name, vnode), "log", "pods");
     if (!existsSync(folder)) return [];
-    const running = this.#cgroups.pods(idOf(cluster.name, vnode));
+    const running = this.#cgroups.pods(vnodeId(cluster.name, vnode));
     return readdirSync(folder)
       .map((entry) => entry.split("_"))
       .flatMap(([namespace = "", name = "", uid = ""]) =>
@@ -329,7 +326,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
       ...(cluster.overlay === undefined ? {} : { mtu: networks.mtu(indexOf(cluster)) }),
       file: (name) => join(folder, "etc", name),
       containers: join(folder, "containerd"),
-      cgroup: this.#cgroups.path(idOf(cluster.name, vnode)),
+      cgroup: this.#cgroups.path(vnodeId(cluster.name, vnode)),
       plugins: dirname(program("cni-plugins", "bridge")),
       runc: program("runc", "runc"),
       pauseImage: IMAGES.pause,
@@ -354,12 +351,8 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
   }
 }
 
-function idOf(cluster: string, { slot }: KeptVnode): string {
-  return `${cluster}.w${slot}`;
-}
-
 function partId(cluster: string, vnode: KeptVnode, part: VnodePart): string {
-  return `${idOf(cluster, vnode)}-${part}`;
+  return `${vnodeId(cluster, vnode)}-${part}`;
 }
 
 function indexOf({ name, network }: KeptCluster): number {
