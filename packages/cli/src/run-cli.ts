@@ -20,7 +20,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   const { spec, input, global } = parsed;
   const opened: { client?: GpveClient } = {};
   const options = globalOptionsOf(global);
-  const format = formatOf(global["output"]);
+  const format = formatOf(global["output"]) ?? (input.flag("json") ? "json" : undefined);
   const wording = calledAs(io, options);
   const out = new Printer({
     io,

@@ -59,7 +59,16 @@ const versions: Rule = ({ versions: { talos, kubernetes, contract } }) => {
 
 const quorum: Rule = ({ controlPlane: { count } }) =>
   count % 2 === 1
-    ? []
+    ? count <= 5
+      ? []
+      : [
+          problem(
+            "value-wrong",
+            `is ${count}: use 1, 3 or 5; every write waits for more than half of etcd's members`,
+            "controlPlane",
+            "count",
+          ),
+        ]
     : [
         problem(
           "control-planes-even",
@@ -117,6 +126,13 @@ const addressesOnce: Rule = ({ network, endpoint, nodes }) => {
   if (endpoint.loadBalancer?.backendsManaged === "vm")
     claim(endpoint.loadBalancer.address, "the load balancer's", "endpoint", "loadBalancer", "address");
   for (const [name, { ip }] of Object.entries(nodes)) claim(ip, `${name}'s`, "nodes", name, "ip");
+  const cards = new Map<string, string>();
+  for (const [name, { mac }] of Object.entries(nodes)) {
+    const other = cards.get(mac?.toUpperCase() ?? "");
+    if (other !== undefined)
+      problems.push(problem("address-twice", `is ${other}'s MAC address`, "nodes", name, "mac"));
+    else if (mac !== null) cards.set(mac.toUpperCase(), name);
+  }
   return problems;
 };
 

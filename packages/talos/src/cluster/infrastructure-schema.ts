@@ -109,6 +109,7 @@ export const network = section(
     vlan: orNull(Type.Integer({ minimum: 1, maximum: 4094 })),
     mtu: Type.Union([Type.Literal("auto"), Type.Integer({ minimum: 1280, maximum: 65_520 })], {
       default: "auto",
+      description: "auto, or a whole number from 1280 to 65520",
     }),
     addressing: Type.Enum(["static", "dhcp"], {
       default: "static",

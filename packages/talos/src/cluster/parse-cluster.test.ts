@@ -127,7 +127,7 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
   ],
   [{ "controlPlane.machine": { diskGiB: "0.5 TiB" } }, "not 0.5 TiB (which is 512 GiB) [unit-in-number]"],
   [{ "controlPlane.machine": { diskGiB: "100 MB" } }, "without a unit; not 100 MB [unit-in-number]"],
-  [{ "controlPlane.machine": { diskGiB: "80" } }, "without a unit; not 80 [value-wrong]"],
+  [{ "controlPlane.machine": { diskGiB: "80" } }, 'without a unit; not the text "80" [value-wrong]'],
   [
     { "controlPlane.machine": { memoryMiB: 8_589_934_592 } },
     "must be at most 16777216 MiB; not 8589934592 (which is 8192 MiB) [value-wrong]",
@@ -137,6 +137,21 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
     "controlPlane.machine.bios must be one of ovmf, seabios; not efi",
   ],
   [{ "metadata.name": 5 }, "metadata.name must be text"],
+  [{ "controlPlane.count": "3" }, 'controlPlane.count must be a whole number; not the text "3"'],
+  [{ "controlPlane.count": 7 }, "controlPlane.count is 7: use 1, 3 or 5"],
+  [{ "network.mtu": 99 }, "network.mtu must be auto, or a whole number from 1280 to 65520; not 99"],
+  [{ "network.mtu": "big" }, "network.mtu must be auto, or a whole number from 1280 to 65520; not big"],
+  [
+    { "nodes.prod-cp-1": { mac: "01:00:5e:00:00:01" } },
+    "nodes.prod-cp-1.mac must be the MAC address of one card, like BC:24:11:00:00:01; not 01:00:5e:00:00:01",
+  ],
+  [
+    {
+      "nodes.prod-cp-1": { mac: "BC:24:11:00:00:01" },
+      "nodes.prod-cp-2": { mac: "bc:24:11:00:00:01" },
+    },
+    "nodes.prod-cp-2.mac is prod-cp-1's MAC address",
+  ],
   [{ "network.dns": "10.0.0.1" }, "network.dns must be a list"],
   [{ "image.secureboot": "yes" }, "image.secureboot must be true or false"],
   [{ "network.vlan": "five" }, "network.vlan must be a whole number"],

@@ -56,6 +56,12 @@ export const platformUrl = () =>
 export const webUrl = () => text("^https?://[^\\s]+$", "a URL like https://images.example.org");
 export const version = () => text("^v?\\d+\\.\\d+\\.\\d+(-[0-9A-Za-z.-]+)?$", "a version like v1.13.9");
 export const address = () => Type.Union([Type.String({ format: "ipv4" }), Type.String({ format: "ipv6" })]);
+/** Of one card: the lowest bit of the first byte would make it one of many. */
+export const macAddress = () =>
+  text(
+    "^[0-9A-Fa-f][02468ACEace](:[0-9A-Fa-f]{2}){5}$",
+    "the MAC address of one card, like BC:24:11:00:00:01",
+  );
 export const cidr = () => text("^[0-9A-Fa-f.:]+/\\d{1,3}$", "a network like 10.0.0.0/24");
 export const idRange = (fallback: string) =>
   Type.String({

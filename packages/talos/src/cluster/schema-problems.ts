@@ -23,8 +23,12 @@ export function schemaProblems(value: unknown): readonly Problem[] {
   compiled ??= compile();
   if (compiled(value)) return [];
   const errors = compiled.errors ?? [];
-  // A choice of shapes reports every shape that failed; the one that is not "null" says what was meant.
-  const telling = errors.filter(({ keyword, params }) => {
+  // A choice of shapes reports every shape that failed. It is told by its own words, else by the shape that is not "null".
+  const choices = errors.filter((error) => isDescribedChoice(error));
+  const told = new Set(choices.map(({ instancePath }) => instancePath));
+  const telling = errors.filter((error) => {
+    if (told.has(error.instancePath)) return isDescribedChoice(error);
+    const { keyword, params } = error;
     return !["anyOf", "if"].includes(keyword) && (params as { type?: string }).type !== "null";
   });
   const problems = (telling.length > 0 ? telling : errors).map(toProblem);
@@ -40,6 +44,9 @@ function compile(): ValidateFunction<ClusterFile> {
   addFormats.default(ajv);
   return ajv.compile<ClusterFile>(clusterSchema);
 }
+
+const isDescribedChoice = ({ keyword, parentSchema }: ErrorObject): boolean =>
+  keyword === "anyOf" && (parentSchema as { description?: string } | undefined)?.description !== undefined;
 
 function toProblem(error: ErrorObject): Problem {
   const path = error.instancePath
@@ -70,6 +77,7 @@ function toProblem(error: ErrorObject): Problem {
         path,
         message: `must be ${String(params["allowedValue"])}; not ${shown(error.data)}`,
       };
+    case "anyOf":
     case "pattern":
       return {
         id: wrong,
@@ -91,7 +99,7 @@ function toProblem(error: ErrorObject): Problem {
       return {
         id,
         path,
-        message: `must be ${kind}${unit === undefined ? "" : ` in ${unit} and without a unit`}${isPlain ? `; not ${shown(error.data)}${meantSize(error.data, unit)}` : ""}`,
+        message: `must be ${kind}${unit === undefined ? "" : ` in ${unit} and without a unit`}${isPlain ? `; not ${mistaken(error.data)}${meantSize(error.data, unit)}` : ""}`,
       };
     }
     case "minimum":
@@ -117,6 +125,12 @@ function shown(value: unknown): string {
   const text = String(value);
   if (text === "") return "empty";
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+/** What looks as it should was put into quotes. */
+function mistaken(value: unknown): string {
+  const isQuoted = typeof value === "string" && /^(-?\d+|true|false)$/.test(value);
+  return isQuoted ? `the text "${value}"` : shown(value);
 }
 
 function unitOf(description: string | undefined): string | undefined {

@@ -200,7 +200,9 @@ test("a state with machines of the bpg provider: what really was made", () => {
       cpu: [{ cores: 2 }],
       memory: [{ dedicated: 2048 }],
       disk: [{ interface: "scsi0", size: 50, datastore_id: "local" }, ...extra],
-      network_device: [{ bridge: "vmbr0", mac_address: `BC:24:11:00:00:0${vmId % 10}`, vlan_id: 0 }],
+      network_device: [
+        { bridge: "vmbr0", mac_address: `BC:24:11:00:0${Math.floor(vmId / 1000)}:0${vmId % 10}`, vlan_id: 0 },
+      ],
       initialization: [
         {
           ip_config: [{ ipv4: [{ address, gateway: "192.168.1.3" }] }],

@@ -5,7 +5,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
-import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { needSecrets, type Opened, withOpenCluster } from "./open.ts";
 import { isGone, operatorName } from "./operator.ts";
 import { downtimeOption, onlyOption, printPlan } from "./plan.ts";
@@ -22,7 +22,7 @@ export const talosApply: CommandSpec = {
   summary: "make the cluster what its file says",
   details:
     "Checks first, shows every step, asks, and does them one after another, each checked by what is seen after it. It can be stopped at any point, also by kill -9: the next apply looks at what is there and goes on. etcd is begun once, and never loses its quorum by a step of ours. Copies of the file, the lock and the secrets from before are kept in .deployer/CLUSTER/before.",
-  options: [fileOption, onlyOption, downtimeOption, yesOption, takeOverOption, ...insideOptions],
+  options: [fileOption, onlyOption, downtimeOption, yesOption, takeOverOption, ...insideOptions, jsonOption],
   examples: ["talos apply", "talos apply --only infrastructure", "talos apply --yes"],
   doing: (input) => `apply ${fileOf(input)}`,
   run: (cli, input) =>

@@ -11,6 +11,9 @@ export const fileOption: OptionSpec = {
   about: `the cluster's file (${DEFAULT_FILE})`,
 };
 
+/** As people write it who know it from other tools; run-cli.ts reads it. */
+export const jsonOption: OptionSpec = { flags: "--json", about: "as --output json" };
+
 export const fileOf = (input: Input): string => input.text("file") ?? DEFAULT_FILE;
 
 export function around({ io }: Cli): Surroundings {

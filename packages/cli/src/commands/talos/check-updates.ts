@@ -1,12 +1,12 @@
 import type { CommandSpec } from "../../command.ts";
-import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 
 export const talosCheckUpdates: CommandSpec = {
   name: "talos check-updates",
   summary: "tell which newer versions there are, and the way to them",
   details:
     "Asks the file's Image Factory, or its mirrors, for releases of Talos. The way goes through the newest patch of every minor; Kubernetes is told as far as the cluster's Talos runs it. Nothing is changed. Ends with 2 when there is something newer.",
-  options: [fileOption],
+  options: [fileOption, jsonOption],
   examples: ["talos check-updates", "talos check-updates --output json"],
   doing: (input) => `look for updates of ${fileOf(input)}`,
   run: (cli, input) =>

@@ -39,12 +39,15 @@ test("status and verify say what is wrong, to people, programs and as a page", a
   expect(status.out).toMatch(/prod-cp-1 +pve1 +2000 +127\.0\.9\.10 +silent/);
   expect(status.out).toContain("✗ etcd is healthy (it does not run)");
   expect(JSON.parse((await talos(["status", "-o", "json"])).out)).toMatchObject({ isHealthy: false });
+  expect(JSON.parse((await talos(["status", "--json"])).out)).toMatchObject({ isHealthy: false });
+  expect((await talos(["status", "--html"])).out).toContain("Wrote status.html.");
   expect(await talos(["status", "--html", "page.html"])).toMatchObject({ code: 1 });
   expect(readFileSync(at("page.html"), "utf8")).toContain("<title>prod</title>");
   const verified = await talos(["verify"]);
   expect(verified).toMatchObject({ code: 1 });
   expect(verified.out).toContain("✓ machines run (2 of 2)");
   expect(JSON.parse((await talos(["verify", "-o", "json"])).out)).toMatchObject({ ok: false });
+  expect(JSON.parse((await talos(["verify", "--json"])).out)).toMatchObject({ ok: false });
 });
 
 test("a cluster is destroyed only unprotected and by its name", async () => {

@@ -1,7 +1,7 @@
 import type { Drift } from "@gpve/talos/status/drift.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { applyPlace, takeOverOption, yesOption } from "./apply.ts";
-import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { insideOptions } from "./checks.ts";
 import { needSecrets, withOpenCluster } from "./open.ts";
 import { downtimeOption } from "./plan.ts";
@@ -18,6 +18,7 @@ export const talosDrift: CommandSpec = {
     yesOption,
     takeOverOption,
     ...insideOptions,
+    jsonOption,
   ],
   examples: ["talos drift", "talos drift --mend", "talos drift --output json"],
   doing: (input) => `look for drift of ${fileOf(input)}`,

@@ -6,7 +6,7 @@ import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
 import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
 import type { Cli, CommandSpec, OptionSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { around, explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { withOpenCluster } from "./open.ts";
 import { type PreparedFor, prepareFor } from "./prepare-addons.ts";
 import { forPrograms, printFindings, runPreflight } from "./preflight.ts";
@@ -36,6 +36,7 @@ export const talosPlan: CommandSpec = {
     downtimeOption,
     { flags: "--detailed-exitcode", about: "end with 2 when there is something to do" },
     { flags: "--print-commands", about: "print the commands that would do it by hand" },
+    jsonOption,
   ],
   examples: ["talos plan", "talos plan --print-commands", "talos plan --output json"],
   doing: (input) => `plan ${fileOf(input)}`,

@@ -4,14 +4,14 @@ import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
 import type { DriverDeps } from "@gpve/talos/driver/open-driver.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
-import { around, explaining, fileOf, fileOption, noteReasons, openFolder } from "./around.ts";
+import { around, explaining, fileOf, fileOption, jsonOption, noteReasons, openFolder } from "./around.ts";
 
 export const talosPreflight: CommandSpec = {
   name: "talos preflight",
   summary: "check that the platform can carry the cluster, touching nothing",
   details:
     "Reach, certificate, token and privileges, nodes, storages and their contents, bridges, VMIDs, addresses (also whether somebody answers there), the image's source, memory and cores. Ends with 1 when something would fail; warnings alone end with 0.",
-  options: [fileOption],
+  options: [fileOption, jsonOption],
   examples: ["talos preflight", "talos preflight --output json"],
   doing: (input) => `check the platform of ${fileOf(input)}`,
   run: (cli, input) =>

@@ -3,7 +3,7 @@ import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { ClusterStatus } from "@gpve/talos/status/cluster-status.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
-import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { needSecrets, withOpenCluster } from "./open.ts";
 import { allChecks, insideChoice, insideOptions } from "./checks.ts";
 
@@ -17,7 +17,8 @@ export const talosStatus: CommandSpec = {
   options: [
     fileOption,
     { flags: "--watch", about: "again every few seconds, until stopped" },
-    { flags: "--html <file>", about: "write it as a page" },
+    { flags: "--html [file]", about: "write it as a page (status.html)" },
+    jsonOption,
   ],
   examples: [
     "talos status",
@@ -31,7 +32,7 @@ export const talosStatus: CommandSpec = {
       const place = await openFolder(cli, input);
       for (;;) {
         const status = await statusOf(cli, place);
-        const html = input.text("html");
+        const html = input.text("html") ?? (input.flag("html") ? "status.html" : undefined);
         if (html !== undefined) {
           const { statusPage } = await import("@gpve/talos/status/status-page.ts");
           writeFileAtomic(resolve(cli.io.cwd, html), statusPage(status), 0o644);
@@ -49,7 +50,7 @@ export const talosVerify: CommandSpec = {
   summary: "check that the cluster works, as a list",
   details:
     "Machines run, Talos answers and is ready in the wanted version, etcd is healthy with all its members, the Kubernetes API answers at its endpoint, nodes are ready, certificates last. Then pods are put on every node, into a namespace of their own that is deleted after: nodes reach each other, pods reach pods on other nodes, both with large packets too, names are found, a volume of the default storage class is bound and written. Ends with 1 when a check fails.",
-  options: [fileOption, ...insideOptions],
+  options: [fileOption, ...insideOptions, jsonOption],
   examples: ["talos verify", "talos verify --outside", "talos verify --output json"],
   doing: (input) => `verify the cluster of ${fileOf(input)}`,
   run: (cli, input) =>

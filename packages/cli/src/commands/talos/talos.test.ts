@@ -384,6 +384,8 @@ describe("preflight and plan", () => {
     expect(commands.out).toMatch(/^qm create 2000 --name prod-cp-1 /m);
     const { steps } = JSON.parse((await talos("plan", "-o", "json")).out) as { steps: { kind: string }[] };
     expect(steps.map(({ kind }) => kind)).toContain("image.ensure");
+    expect(JSON.parse((await talos("plan", "--json")).out)).toMatchObject({ ok: true, steps });
+    expect(JSON.parse((await talos("preflight", "--json")).out)).toMatchObject({ ok: true });
   });
 });
 

@@ -1,5 +1,5 @@
 import type { CommandSpec } from "../../../command.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "../around.ts";
+import { around, explaining, fileOf, fileOption, jsonOption, openFolder } from "../around.ts";
 
 export const talosOutput: CommandSpec = {
   name: "talos output",
@@ -8,7 +8,7 @@ export const talosOutput: CommandSpec = {
     "Everything by name, or one value alone with --raw. talosconfig and kubeconfig are printed only when they are asked for by name.",
   options: [
     fileOption,
-    { flags: "--json", about: "as --output json" },
+    jsonOption,
     { flags: "--raw <name>", about: "this value alone, without quotes; also written -raw" },
   ],
   examples: ["talos output", "talos output --json", "talos output --raw talosconfig > ~/.talos/config"],
@@ -29,7 +29,6 @@ export const talosOutput: CommandSpec = {
         const request = { ...place, secrets: bundle, now: cli.io.clock.now() };
         cli.out.text(await accessText(raw, request));
       } else if (raw !== undefined) cli.out.text(rawOutput(outputs, raw));
-      else if (input.flag("json") && cli.out.forPeople) cli.out.line(JSON.stringify(outputs, null, 2));
       else if (!cli.out.forPeople) cli.out.data(outputs);
       else {
         const rows = Object.keys(outputs).map((name) => ({ name, value: rawOutput(outputs, name) }));

@@ -1,6 +1,6 @@
 import { errorKinds } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../../command.ts";
-import { around, explaining, fileOf, fileOption, noteReasons, openFolder } from "../around.ts";
+import { around, explaining, fileOf, fileOption, jsonOption, noteReasons, openFolder } from "../around.ts";
 
 const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
@@ -8,7 +8,7 @@ export const talosValidate: CommandSpec = {
   name: "talos validate",
   summary: "check a cluster's file without touching anything",
   details: "All problems are told at once, each with its line, an id, its cause and what to do.",
-  options: [fileOption],
+  options: [fileOption, jsonOption],
   examples: ["talos validate", "talos validate -f prod.yaml --output json"],
   doing: (input) => `validate ${fileOf(input)}`,
   run: (cli, input) =>
