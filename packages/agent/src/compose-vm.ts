@@ -7,6 +7,7 @@ import { storedChains } from "./application/qemu/chain/backup-chains.ts";
 import { vmBackup } from "./application/qemu/backup/backup-vm.ts";
 import { archivedConfigText } from "./application/qemu/chain/open-backup.ts";
 import { restoreVmOperation } from "./application/qemu/restore/restore-vm.ts";
+import { noOtherNodes } from "./application/guest/move-ports.ts";
 import { orderedVms } from "./application/qemu/ordered-vms.ts";
 import { background } from "@gpve/kit/background.ts";
 import { PciReservations } from "./application/qemu/start/pci-reservations.ts";
@@ -139,6 +140,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
     pci: new PciReservations(processes),
     mappings,
     agents,
+    moves: parts.moves ?? noOtherNodes(node),
     clock,
     files: hostFileFacts,
     scripts: hostScripts(parts.exec),

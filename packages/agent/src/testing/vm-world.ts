@@ -27,6 +27,7 @@ import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { storedChains } from "../application/qemu/chain/backup-chains.ts";
 import { PciReservations } from "../application/qemu/start/pci-reservations.ts";
 import { VmConfigs } from "../application/qemu/config/vm-configs.ts";
+import { noOtherNodes } from "../application/guest/move-ports.ts";
 import { volumeOf } from "../application/guest/guest-storages.ts";
 import { vmStarter, type StartVmPorts } from "../application/qemu/start/start-vm.ts";
 import { registerSnapshots } from "../application/guest/snapshot-operations.ts";
@@ -82,7 +83,7 @@ export class VmWorld extends StorageWorld {
     });
     writeFileSync(join(this.root, "OVMF_VARS_4M.fd"), Buffer.alloc(VARS_BYTES));
     let macs = 0;
-    const ports: StartVmPorts & Omit<WorldPorts, "starter"> = {
+    const ports: Omit<WorldPorts, "starter"> = {
       configs: this.configs,
       chains: storedChains({ node: "n1", records: () => records }),
       processes: this.guests,
@@ -135,6 +136,7 @@ export class VmWorld extends StorageWorld {
           },
         }),
       },
+      moves: { servers: noOtherNodes("n1").servers },
       clock: systemClock,
       files: {
         exists: () => true,

@@ -1,7 +1,7 @@
 import type { OperationRegistrar } from "../guest/operation-registrar.ts";
 import { configureVmOperation } from "./config/configure-vm.ts";
 import { createVmOperation, type CreateVmPorts } from "./config/create-vm.ts";
-import { cloneVmOperation } from "./disk/clone-vm.ts";
+import { cloneVmOperation, type CloneVmPorts } from "./disk/clone-vm.ts";
 import { makeTemplateOperation } from "./disk/make-template.ts";
 import { moveDiskOperation } from "./disk/move-disk.ts";
 import { resizeDiskOperation } from "./disk/resize-disk.ts";
@@ -20,7 +20,8 @@ import {
 import { suspendVmOperation } from "./power/suspend-vm.ts";
 import type { UpdateConfigPorts } from "./config/update-config.ts";
 
-export interface VmOperationsPorts extends CreateVmPorts, StopVmPorts, UpdateConfigPorts, VmSnapshotPorts {}
+export interface VmOperationsPorts
+  extends CloneVmPorts, CreateVmPorts, StopVmPorts, UpdateConfigPorts, VmSnapshotPorts {}
 
 /** What can happen to a VM beside what any guest has, known to the engine before it recovers what a crash left. */
 export function registerVmOperations(engine: OperationRegistrar, host: VmOperationsPorts): void {

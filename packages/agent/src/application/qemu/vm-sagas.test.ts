@@ -1,6 +1,7 @@
 // Every operation on a VM, cut off and failed at every point: nothing leaks, nothing stays locked, no disk is lost.
 import { expect, it } from "vitest";
 import { testSaga, type SagaTest } from "@gpve/kit/testing/saga-harness.ts";
+import { MadeUpServers } from "../../testing/move-world.ts";
 import { VmWorld } from "../../testing/vm-world.ts";
 import { registerSnapshots } from "../guest/snapshot-operations.ts";
 import { vmSnapshots } from "./snapshot/vm-snapshots.ts";
@@ -172,6 +173,32 @@ it("clones a VM completely or not at all", () =>
     },
     ["vm/100", "vm/200"],
   ));
+
+it("clones a VM for another node: one of both has all of it, or nobody", () => {
+  let servers: MadeUpServers | undefined;
+  return testSaga<VmWorld>({
+    prepare: async () => {
+      const world = await VmWorld.open();
+      await world.addWithDisk(100);
+      servers = new MadeUpServers(world.records);
+      servers.allow(200, "r");
+      return world;
+    },
+    define: (engine, world) => {
+      registerVmOperations(engine, { ...world.host, moves: { servers: servers as MadeUpServers } });
+      const args = { vmid: 100, newid: 200, full: true, target: "n2", madeBy: "r" };
+      return { type: "qmclone", args, resources: ["vm/100", "vm/200"] };
+    },
+    check: (world, outcome) => {
+      const owner = servers?.owner(200);
+      expect(outcome === "done" ? ["n2"] : ["", "n2"]).toContain(owner);
+      expect(world.images(200)).toHaveLength(owner === "n2" ? 1 : 0);
+      expect(world.images(100)).toHaveLength(1);
+      expect(servers?.find(200, "r") === undefined || owner === "").toBe(true);
+    },
+    cleanup: (world) => world.remove(),
+  });
+});
 
 it("moves a disk, and never loses it", () =>
   saga(

@@ -68,9 +68,14 @@ describe("a move", () => {
         { decision: decided(route, { node: "n1" }), params, requestId: "r1", clientAddress: "" },
         new AbortController().signal,
       );
-    await call("POST /nodes/{node}/qemu/{vmid}/clone", { vmid: 100, target: "n2" });
+    const clone = (target: string) =>
+      call("POST /nodes/{node}/qemu/{vmid}/clone", { vmid: 99, newid: 101, target });
+    await call("POST /nodes/{node}/qemu/{vmid}/status/start", { vmid: 100, target: "n2" });
+    await clone("n1");
     await call(ROUTE, { vmid: 100, target: "n2" });
-    expect(told).toEqual([[], ["100.r1"]]);
+    await clone("n2");
+    expect(told).toEqual([[], [], ["100.r1"], ["100.r1", "101.r1"]]);
+    await expect(clone("n9")).rejects.toThrow("no such cluster node 'n9'");
     expect(records.collection(moveCollection).get("100.r1")?.value).toEqual({
       vmid: 100,
       id: "r1",

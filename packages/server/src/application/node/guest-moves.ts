@@ -42,6 +42,8 @@ const MOVES_GUEST: ReadonlySet<string> = new Set([
   "POST /nodes/{node}/qemu/{vmid}/migrate",
   "POST /nodes/{node}/lxc/{vmid}/migrate",
 ]);
+/** The same, of the guest that `newid` names once it is there. */
+const CLONES_GUEST: ReadonlySet<string> = new Set(["POST /nodes/{node}/qemu/{vmid}/clone"]);
 const SWEPT_AT_ONCE = 50;
 const REGION_LABEL = `${TOPOLOGY_PREFIX}region`;
 
@@ -67,6 +69,21 @@ export class GuestMoves {
     if (target === node) throw parameterError({ target: "target is local node." });
     const { targetstorage, compression } = asked;
     this.#require(vmid, target, targetstorage);
+    await this.#note(node, vmid, target, id, compression);
+  }
+
+  /** Before the node is told to make the guest: it is to end on another one. */
+  openClone(node: string, newid: number, target: string, id: string): Promise<void> {
+    return this.#note(node, newid, target, id);
+  }
+
+  async #note(
+    node: string,
+    vmid: number,
+    target: string,
+    id: string,
+    compression?: GuestMove["compression"],
+  ): Promise<void> {
     await this.#records.transact((tx) => {
       const now = this.#clock.now();
       // Not a part of what is decided here: whoever moves many guests at once is not to wait for himself.
@@ -134,6 +151,10 @@ export function withGuestMoves(agent: RemoteAgentConnection, moves: GuestMoves):
     call: async (request, signal) => {
       const { params, decision, requestId } = request;
       const [vmid, target] = [Number(params["vmid"]), params["target"]];
+      const newid = Number(params["newid"]);
+      const isElsewhere = typeof target === "string" && target !== agent.node && target !== "localhost";
+      if (CLONES_GUEST.has(decision.route) && isElsewhere && Number.isSafeInteger(newid))
+        await moves.openClone(agent.node, newid, target, requestId);
       if (!MOVES_GUEST.has(decision.route) || !Number.isSafeInteger(vmid) || typeof target !== "string")
         return agent.call(request, signal);
       const { compression, postcopy, ...told } = params;

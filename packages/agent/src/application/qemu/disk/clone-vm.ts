@@ -1,7 +1,8 @@
 // Cloning a VM: its id is taken first, then its disks are copied or built upon, then it is there.
 import { alreadyThere, refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { AppError } from "@gpve/contracts/errors.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { MoveName, MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import {
   isCdrom,
@@ -26,6 +27,7 @@ import { withFrozenFilesystems, type UseGuestAgentPorts } from "../agent/use-gue
 import { withPrefix } from "../pve-words.ts";
 import { bandwidth } from "./copy-limits.ts";
 import { copyAtOneMoment, dropCopies, type DiskCopy } from "./qemu-copy.ts";
+import { untilAnswered } from "../migrate/whose-guest.ts";
 import { runningVm } from "../running-vm.ts";
 import { fileOf, volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
@@ -38,6 +40,7 @@ export interface CheckClonePorts {
 
 export interface CloneVmPorts extends CloudinitDrivePorts, UseGuestAgentPorts {
   readonly ids: Ids;
+  readonly moves: { readonly servers: MoveServers };
 }
 
 export interface CloneArgs {
@@ -53,6 +56,8 @@ export interface CloneArgs {
   /** The request that asked for it. */
   readonly madeBy?: string;
   readonly format?: "raw" | "qcow2" | "vmdk";
+  /** The node that it is for; a server has noted that under `madeBy`. */
+  readonly target?: string;
   /** KiB/s by the storage that is read. */
   readonly limits?: Readonly<Record<string, number>>;
 }
@@ -60,6 +65,8 @@ export interface CloneArgs {
 interface CloneState {
   existing?: readonly string[];
   drives: Record<string, string>;
+  /** The other node has it: what is here of it is not ours any more. */
+  handedOver?: boolean;
 }
 
 type Context = StepContext<CloneArgs, CloneState>;
@@ -121,7 +128,8 @@ export function cloneVmOperation(host: CloneVmPorts): OperationDefinition<CloneA
             );
         },
         undo: async ({ args, state }) => {
-          if (state.existing !== undefined) await host.configs.remove(args.newid);
+          if (state.existing !== undefined && state.handedOver !== true)
+            await host.configs.remove(args.newid);
         },
       },
       {
@@ -157,9 +165,41 @@ export function cloneVmOperation(host: CloneVmPorts): OperationDefinition<CloneA
             warn(`VM ${args.newid} is not yet in pool '${args.pool ?? ""}'`);
         },
       },
+      {
+        name: "hand over",
+        run: (ctx) => handOver(host, ctx),
+        undo: (ctx) => callOff(host, ctx),
+      },
     ],
   };
 }
+
+/** As a VM that is off is moved: its disks lie where the other node has them too. */
+async function handOver({ moves }: CloneVmPorts, { args, state, log, clock }: Context): Promise<void> {
+  const { newid, target } = args;
+  if (target === undefined || state.handedOver === true) return;
+  const askAgain = (): Promise<string> => moves.servers.withdraw(moveOf(args));
+  const ask = (): Promise<string> => moves.servers.handOver(moveOf(args));
+  const owner = await untilAnswered({ ask, askAgain, clock, log });
+  if (owner !== target)
+    throw new AppError("operation.failed", `VM ${newid} could not be given to node '${target}'`, {
+      pveStatus: 500,
+    });
+  state.handedOver = true;
+  log(`node '${target}' has VM ${newid} now`);
+}
+
+async function callOff(
+  { configs, moves }: CloneVmPorts,
+  { args, state, log, clock }: Context,
+): Promise<void> {
+  if (args.target === undefined) return;
+  const ask = (): Promise<string> => moves.servers.withdraw(moveOf(args));
+  const owner = await untilAnswered({ ask, clock, log });
+  state.handedOver = owner !== configs.node;
+}
+
+const moveOf = ({ newid, madeBy = "" }: CloneArgs): MoveName => ({ vmid: newid, moveId: madeBy });
 
 async function copyDisks(host: CloneVmPorts, ctx: Context): Promise<void> {
   const { args, state, checkpoint } = ctx;
@@ -266,7 +306,7 @@ function jobOf(host: CloneVmPorts, newid: number, key: string, storage: string, 
 /** Everything of the new id that was not there before, and whatever a QEMU still does with it. */
 async function dropDisks(host: CloneVmPorts, { args, state, log }: Context): Promise<void> {
   const config = host.configs.find(args.vmid);
-  if (state.existing === undefined || config === undefined) return;
+  if (state.existing === undefined || state.handedOver === true || config === undefined) return;
   const before = new Set(state.existing);
   const made = (await listVolumes(host, args.newid, cloneStorages(config, args))).filter(
     (volid) => !before.has(volid),

@@ -4,8 +4,9 @@ import { given } from "@gpve/contracts/given.ts";
 import type { AppError } from "@gpve/contracts/errors.ts";
 import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
 import type { AccessView, RequestContext } from "@gpve/domain/request/context.ts";
-import { contentOf } from "@gpve/domain/storage/definition.ts";
-import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { contentOf, isShared, servesNode } from "@gpve/domain/storage/definition.ts";
+import { parseVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { listDrives } from "@gpve/domain/vm/config/drive.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { requireSnapshot } from "@gpve/domain/guest/snapshot/snapshot.ts";
@@ -17,6 +18,7 @@ import {
   sourceValues,
   type CloneArgs,
 } from "../disk/clone-vm.ts";
+import type { MoveOthers } from "../../guest/move-ports.ts";
 import { copyLimit } from "../disk/copy-limits.ts";
 import { checkTemplatePossible } from "../disk/make-template.ts";
 import { checkMovable, type CheckMovePorts } from "../disk/move-disk.ts";
@@ -25,7 +27,7 @@ import { checkCopiedKeys } from "./key-access.ts";
 import { requireRootFor, submitVmTask } from "./vm-tasks.ts";
 
 export interface DiskRequestDeps {
-  readonly host: CheckMovePorts;
+  readonly host: CheckMovePorts & { readonly moves: Pick<MoveOthers, "servers" | "requireOthers"> };
   readonly engine: OperationEngine;
   /** Storages on which a VM's disks may lie. */
   readonly imageStorages: () => readonly string[];
@@ -54,14 +56,42 @@ export function requestClone(
   for (const id of cloneStorages(config, args))
     ctx.access.require(`/storage/${id}`, ["Datastore.AllocateSpace"]);
   checkCopiedKeys(vmid, sourceValues(config, args), ctx);
-  if (target !== undefined && target !== host.configs.node && target !== "localhost")
-    throw refused(`can't clone VM to node '${target}' (VM uses local storage)`);
+  const elsewhere = target === host.configs.node || target === "localhost" ? undefined : target;
+  if (elsewhere !== undefined) requireEverywhere(host, config, args, elsewhere);
   if (host.configs.isTaken(newid)) throw alreadyCloned(newid);
   checkCloneable(host, args, config);
   const limits = cloneLimits(host, config, args, bwlimit, ctx.access);
   // A template changes under nobody's hands: its clones need not wait for each other.
   const reads = isTemplate(config);
-  return submitVmTask(engine, "qmclone", vmid, { ...args, limits }, ctx, [newid], undefined, reads);
+  return submitVmTask(
+    engine,
+    "qmclone",
+    vmid,
+    { ...args, limits, ...given({ target: elsewhere }) },
+    ctx,
+    [newid],
+    undefined,
+    reads,
+  );
+}
+
+/** What is made here is then the other node's: both must have all that it reads. */
+function requireEverywhere(
+  host: DiskRequestDeps["host"],
+  config: VmConfig,
+  args: Pick<CloneArgs, "snapname"> & { readonly storage?: string | undefined },
+  target: string,
+): void {
+  host.moves.requireOthers?.(target);
+  const read = listDrives(sourceValues(config, args)).flatMap(
+    ({ drive }) => parseVolumeId(drive.file)?.storage ?? [],
+  );
+  for (const storage of new Set([...read, ...cloneStorages(config, args)])) {
+    const definition = host.storages.definition(storage);
+    if (!isShared(definition)) throw refused(`can't clone VM to node '${target}' (VM uses local storage)`);
+    if (!servesNode(definition, target))
+      throw refused(`storage '${storage}' is not available on node '${target}'`);
+  }
 }
 
 export function requestTemplate(

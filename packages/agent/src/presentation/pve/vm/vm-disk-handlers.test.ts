@@ -167,7 +167,17 @@ describe("cloning", () => {
       errors: { storage: "storage 'plain' does not support vm images" },
     });
     await expect(refused({ snapname: "none" })).rejects.toThrow("snapshot 'none' does not exist");
-    await expect(refused({ target: "n2" })).rejects.toThrow("can't clone VM to node 'n2'");
+    await expect(refused({ target: "n2" })).rejects.toThrow(
+      "can't clone VM to node 'n2' (VM uses local storage)",
+    );
+    node.define("ours", { content: "images", shared: true, nodes: "n1" });
+    await node.addWithDisk(150);
+    expect(await exit(`POST ${VM}/move_disk`, { vmid: 150, disk: "scsi0", storage: "ours", delete: 1 })).toBe(
+      "OK",
+    );
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 150, newid: 201, target: "n2" })).rejects.toThrow(
+      "storage 'ours' is not available on node 'n2'",
+    );
     await expect(
       node.call(`POST ${VM}/clone`, { vmid: 100, newid: 201 }, { "/vms/100": ["VM.Clone"] }),
     ).rejects.toThrow("Datastore.AllocateSpace");

@@ -5,6 +5,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { DestroyVmPorts } from "../../../application/qemu/config/destroy-vm.ts";
 import type { UpdateConfigPorts } from "../../../application/qemu/config/update-config.ts";
 import { changeNow, requestChange } from "../../../application/qemu/request/change-requests.ts";
+import type { DiskRequestDeps } from "../../../application/qemu/request/disk-requests.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createPowerHandlers } from "./vm-power-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
@@ -16,7 +17,7 @@ import {
 import { submitRemoval } from "../../../application/qemu/request/remove-request.ts";
 import { vmStatus } from "../../../application/qemu/figures/vm-status.ts";
 
-export type VmHandlersPorts = UpdateConfigPorts & VmCreatePorts & DestroyVmPorts;
+export type VmHandlersPorts = UpdateConfigPorts & VmCreatePorts & DestroyVmPorts & DiskRequestDeps["host"];
 
 export interface VmHandlerDeps {
   readonly host: VmHandlersPorts;
