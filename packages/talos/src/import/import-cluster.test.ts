@@ -172,6 +172,64 @@ resource_config = { control_plane_cores = 4, control_plane_memory = 4096, worker
     });
   });
 
+  test("every group of a module is read: datastores, templates, ranges, offsets, nodes by role, tags", () => {
+    const { cluster, machines, file } = imported(
+      `proxmox_config = {
+  endpoint   = "https://pve.example.org:8006/api2/json"
+  api_token  = "root@pam!x=TOPSECRET"
+  datastores = { iso = "isos", template = "tank", vm = "fast", cloud_init = "local" }
+  ccm_enabled = false
+}
+network_config = { cidr = "10.0.0.0/24", gateway = "10.0.0.1", bridge = "vmbr1", interface = "eth0", dns_servers = ["9.9.9.9"] }
+cluster_config = { name = "prod", talos_version = "v1.13.0", vip = "10.0.0.9", endpoint_override = "https://k8s.example.org:6443" }
+node_config = { control_plane_count = 3, worker_count = 2, control_plane_ip_offset = 30, worker_ip_offset = 40 }
+template_config = { control_plane_id = 998, worker_id = 999, node = "pve2" }
+resource_config = { control_plane = { cores = 4, memory = 4096, disk = 20 }, worker = { cores = 8, memory = 8192, disk = 50 } }
+vm_id_ranges = { control_plane = { start = 2100, end = 2199 }, worker = [3100, 3199] }
+node_distribution = { control_plane = ["pve1", "pve2", "pve3"], worker = ["pve3", "pve1"] }
+tagging_config = { common_tags = ["prod"], extra_tags = ["gold"] }
+`,
+      "cluster.auto.tfvars",
+    );
+    expect(cluster).toMatchObject({
+      providers: [
+        {
+          endpoint: "https://pve.example.org:8006",
+          nodes: ["pve1", "pve2", "pve3"],
+          storage: { image: "isos", vm: "fast", efi: "fast", cloudinit: "local" },
+        },
+      ],
+      endpoint: { vip: "10.0.0.9", extraSANs: ["k8s.example.org"] },
+      templates: { controlPlane: 998, worker: 999, nodes: ["pve2"] },
+      vmids: { controlPlane: "2100-2199", worker: "3100-3199" },
+      tags: ["prod", "gold"],
+      addons: { ccm: { proxmox: { enabled: false } } },
+    });
+    expect(machines.map(({ name, host, vmid, addresses }) => [name, host, vmid, ...addresses])).toEqual([
+      ["prod-cp-1", "pve1", 2100, "10.0.0.30"],
+      ["prod-cp-2", "pve2", 2101, "10.0.0.31"],
+      ["prod-cp-3", "pve3", 2102, "10.0.0.32"],
+      ["prod-worker-1", "pve3", 3100, "10.0.0.40"],
+      ["prod-worker-2", "pve1", 3101, "10.0.0.41"],
+    ]);
+    expect(file).toContain(
+      "# Not taken over: proxmox_config_datastores_template, network_config_interface.\n",
+    );
+    expect(file).not.toContain("TOPSECRET");
+  });
+
+  test.each([
+    ['node_distribution = ["a", "b"]', ["a", "b"]],
+    ["node_distribution = { a = { workers = 1 }, b = { workers = 0 } }", ["a", "b"]],
+    ['target_node = "hydra"', ["hydra"]],
+  ])("nodes of the platform: %s", (text, nodes) => {
+    const { cluster } = imported(
+      `cluster_name = "x"\ngateway = "10.0.0.1"\ncontrol_plane_count = 1\n${text}\n`,
+      "x.tfvars",
+    );
+    expect(cluster.providers[0]?.nodes).toEqual(nodes);
+  });
+
   test("values of every kind are read; what is none is told with its line", () => {
     const text = `a = "x\\"y" // one
 /* two */ b = [1, -2.5, true, null,]

@@ -18,6 +18,15 @@ export interface ImportedMachine {
   readonly patches?: readonly string[] | undefined;
 }
 
+export interface ByRole<T> {
+  readonly controlPlane?: T | undefined;
+  readonly worker?: T | undefined;
+}
+
+export interface ImportedTemplates extends ByRole<number> {
+  readonly nodes: readonly string[];
+}
+
 export interface ImportedCluster {
   readonly name?: string | undefined;
   readonly talos?: string | undefined;
@@ -46,6 +55,15 @@ export interface ImportedCluster {
   readonly apiEndpoint?: string | undefined;
   readonly storage?: string | undefined;
   readonly imageStorage?: string | undefined;
+  readonly cloudInitStorage?: string | undefined;
+  /** Nodes of the platform beside those that machines name. */
+  readonly hosts?: readonly string[] | undefined;
+  readonly templates?: ImportedTemplates | undefined;
+  /** "2000-2999" */
+  readonly vmids?: ByRole<string> | undefined;
+  /** Of the first machine's address in the network. */
+  readonly offsets?: ByRole<number> | undefined;
+  readonly hasCloudController?: boolean | undefined;
   readonly tags?: readonly string[] | undefined;
   readonly patches?: readonly string[] | undefined;
   readonly controlPlanePatches?: readonly string[] | undefined;

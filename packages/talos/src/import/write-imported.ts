@@ -31,7 +31,7 @@ export function writeImported(
     throw new AppError("config.invalid", `${options.source} names no control plane that can be told as one`);
   }
   const name = labelOf(or(cluster.name, "talos", "the cluster's name"));
-  const first = controlPlanes[0]?.address ?? "192.168.1.0";
+  const first = controlPlanes[0]?.address ?? cluster.gateway ?? "192.168.1.0";
   const said = cluster.nodeCIDR !== undefined && isNetwork(cluster.nodeCIDR) ? cluster.nodeCIDR : undefined;
   const nodeCIDR = or(
     said && networkOf(said),
@@ -45,7 +45,9 @@ export function writeImported(
     nodeCIDR.includes(":") && cidrs.length === 0 ? or(undefined, [fallback], what) : cidrs;
   const gateway = or(cluster.gateway, addressAt(nodeCIDR, 1) ?? "", "the gateway");
   const storage = or(cluster.storage, "local", "the storage");
-  const hosts = [...new Set(cluster.machines.flatMap(({ host }) => host ?? []))];
+  const hosts = [
+    ...new Set([...(cluster.hosts ?? []), ...cluster.machines.flatMap(({ host }) => host ?? [])]),
+  ];
   const groups = new Map(poolsOf(workers));
   const own = (extensions: readonly string[] = []) =>
     extensions.filter((extension) => cluster.extensions?.includes(extension) !== true);
@@ -76,7 +78,12 @@ export function writeImported(
               tokenRef: { env: options.provider === "gpve" ? "GPVE_TOKEN" : "PVE_TOKEN" },
             }),
         nodes: hosts.length > 0 ? hosts : or(undefined, ["pve"], "the platform's nodes"),
-        storage: { image: cluster.imageStorage ?? storage, vm: storage, efi: storage, cloudinit: storage },
+        storage: {
+          image: cluster.imageStorage ?? storage,
+          vm: storage,
+          efi: storage,
+          cloudinit: cluster.cloudInitStorage ?? storage,
+        },
       },
     ],
     network: {
@@ -86,11 +93,23 @@ export function writeImported(
       ...(cluster.asksForAddresses === true ? { addressing: "dhcp" } : {}),
       ...unlessEmpty("dns", cluster.dns),
       ...given({ bridge: cluster.bridge, vlan: cluster.vlan, mtu: cluster.mtu }),
+      ...unlessEmpty(
+        "ipam",
+        given({
+          controlPlaneOffset: cluster.offsets?.controlPlane,
+          workerOffset: cluster.offsets?.worker,
+        }),
+      ),
       ...unlessEmpty("podCIDRs", inside(cluster.podCIDRs, PODS6, "the pods' network")),
       ...unlessEmpty("serviceCIDRs", inside(cluster.serviceCIDRs, SERVICES6, "the services' network")),
       ...given({ dnsDomain: cluster.dnsDomain }),
     },
     endpoint: endpoint(cluster, nodeCIDR, controlPlanes, assumed),
+    ...unlessEmpty(
+      "vmids",
+      given({ controlPlane: cluster.vmids?.controlPlane, worker: cluster.vmids?.worker }),
+    ),
+    ...unlessEmpty("templates", templatesOf(cluster)),
     ...unlessEmpty(
       "tags",
       cluster.tags?.map((tag) => tag.toLowerCase()),
@@ -110,12 +129,22 @@ export function writeImported(
       ...unlessEmpty("extensions", own(members[0]?.extensions)),
       ...patches(cluster.workerPatches),
     })),
-    nodes: Object.fromEntries([
-      ...overrides(name, "cp", controlPlanes),
-      ...[...groups].flatMap(([pool, members]) => overrides(name, pool, members)),
-    ]),
+    ...unlessEmpty(
+      "nodes",
+      Object.fromEntries(
+        [
+          ...overrides(name, "cp", controlPlanes),
+          ...[...groups].flatMap(([pool, members]) => overrides(name, pool, members)),
+        ].filter(([, own]) => Object.keys(own).length > 0),
+      ),
+    ),
     ...unlessEmpty("talos", patches(cluster.patches)),
-    ...(cluster.cni === undefined ? {} : { addons: { cni: { type: cluster.cni } } }),
+    ...unlessEmpty("addons", {
+      ...(cluster.cni === undefined ? {} : { cni: { type: cluster.cni } }),
+      ...(cluster.hasCloudController === undefined
+        ? {}
+        : { ccm: { proxmox: { enabled: cluster.hasCloudController } } }),
+    }),
     secrets: { file: `${name}.secrets.enc.yaml`, recipients: options.recipients },
   };
   const head = [`Imported from ${options.source}.`, ...cluster.notes, ...assumed].map(
@@ -134,6 +163,12 @@ function poolsOf(
     JSON.stringify([sorted(labels), sorted(taints), extensions.toSorted()]),
   );
   return [...groups.values()].map((members, at) => [at === 0 ? "worker" : `worker${at + 1}`, members]);
+}
+
+function templatesOf({ templates }: ImportedCluster): Record<string, unknown> {
+  const { controlPlane, worker, nodes = [] } = templates ?? {};
+  if (controlPlane === undefined && worker === undefined) return {};
+  return { ...given({ controlPlane, worker }), ...unlessEmpty("nodes", nodes) };
 }
 
 function overrides(cluster: string, pool: string, members: readonly ImportedMachine[]) {
