@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parse } from "yaml";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { compareVersions } from "@gpve/domain/component/component.ts";
 import type { SecretsBundle } from "../../packages/talos/src/secrets/bundle.ts";
 import { serverCertificate } from "../../packages/talos/src/testing/kubernetes-certificate.ts";
@@ -204,9 +205,15 @@ export class TalosKubernetes {
       users: { user: Record<string, string> }[];
     };
     const pem = (text = ""): string => Buffer.from(text, "base64").toString("utf8");
-    const { server = "", "certificate-authority-data": ca } = clusters[0]?.cluster ?? {};
+    const {
+      server = "",
+      "certificate-authority-data": ca,
+      // Servers of several nodes lead to a cluster by its name.
+      "tls-server-name": servername,
+    } = clusters[0]?.cluster ?? {};
     const { "client-certificate-data": cert, "client-key-data": key } = users[0]?.user ?? {};
-    const agent = new Agent({ keepAlive: true, ca: pem(ca), cert: pem(cert), key: pem(key) });
+    const pair = { ca: pem(ca), cert: pem(cert), key: pem(key) };
+    const agent = new Agent({ keepAlive: true, ...pair, ...given({ servername }) });
     return { server, agent, kubeconfig };
   }
 
