@@ -28,6 +28,10 @@ const machineKeys = (cores: number, memoryMiB: number, diskGiB: number) => ({
   scsihw: oneOf(["virtio-scsi-pci", "virtio-scsi-single"], "virtio-scsi-pci"),
   bios: oneOf(["ovmf", "seabios"], "ovmf"),
   cloudInitDrive: oneOf(["ide2", "scsi30"], "ide2"),
+  protection: Type.Boolean({
+    default: false,
+    description: "the platform's own guard: nobody deletes the machine there by hand",
+  }),
   extraDisks: list(
     section({ gib: Type.Integer({ minimum: 1 }), storage: plainText() }, "a disk beside the system's"),
   ),

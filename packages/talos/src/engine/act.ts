@@ -155,6 +155,9 @@ export class Actor {
         return driver.stop(step.place);
       case "guest.delete":
         await refuseOthers(driver, desired, step.subject, step.place);
+        // It is ours, and the plan that was agreed to says that it goes.
+        if ((await driver.guestConfig(step.place))["protection"] === "1")
+          await driver.changeGuest(step.place, { protection: "0" });
         return driver.deleteGuest(step.place);
     }
   }

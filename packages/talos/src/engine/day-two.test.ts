@@ -223,6 +223,23 @@ test("machines that ask a DHCP server are made, found and removed at the address
   expect(lost.lock.machines["prod-cp-1"]?.addresses).toEqual([]);
 });
 
+test("machines that are protected at the platform go by the plan alone, and at once when the file says so", async () => {
+  const size = { controlPlane: { machine: { protection: true } } };
+  await open(size).apply();
+  const guarded = () =>
+    [...world.platform.guests].filter(([, { config }]) => config["protection"] === "1").map(([vmid]) => vmid);
+  expect(guarded()).toEqual([2000, 2001, 2002]);
+  expect(() => world.platform.handle("DELETE", "/nodes/pve1/qemu/2000", {})).toThrow(/running|protection/);
+  // Taken off and put on while they run.
+  await open().apply();
+  expect(guarded()).toEqual([]);
+  expect([...world.platform.guests.values()].every(({ status }) => status === "running")).toBe(true);
+  await open(size).apply();
+  expect(guarded()).toEqual([2000, 2001, 2002]);
+  await open({ ...size, protect: { destroy: false } }).destroy();
+  expect(world.platform.guests.size).toBe(0);
+});
+
 test("a cluster is destroyed with its name typed, and what is not ours stays", async () => {
   await open().apply();
   expect(() => refuseDestroy(testCluster(), "prod")).toThrow("protected");

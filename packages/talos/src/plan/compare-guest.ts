@@ -3,8 +3,8 @@ import type { GuestConfig } from "../driver/driver.ts";
 import type { Change } from "./plan-steps.ts";
 
 /** These take effect at once; all others when the machine starts again. */
-const HOT = new Set(["name", "tags"]);
-const defaults: Readonly<Record<string, string>> = { agent: "0", balloon: "0" };
+const HOT = new Set(["name", "tags", "protection"]);
+const defaults: Readonly<Record<string, string>> = { agent: "0", balloon: "0", protection: "0" };
 
 export function compareGuest(wanted: GuestConfig, actual: GuestConfig): readonly Change[] {
   return Object.entries(wanted).flatMap(([key, to]): readonly Change[] => {

@@ -1,5 +1,6 @@
 // A machine in the platform's own keys. Static addresses come by the cloud-init drive, so that a machine is where it is
 // expected before it has any configuration.
+import { given } from "@gpve/contracts/given.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import { isAsked } from "../cluster/machine-addresses.ts";
@@ -36,6 +37,7 @@ export function guestSettings(cluster: Cluster, machine: Machine): GuestConfig {
     ipconfig0: addressSettings(cluster, machine),
     ...(network.dns.length === 0 ? {} : { nameserver: network.dns.join(" ") }),
     ...(network.search.length === 0 ? {} : { searchdomain: network.search.join(" ") }),
+    protection: size.protection ? "1" : "0",
     smbios1: `uuid=${machine.uuid}`,
     tags: machine.tags.toSorted((a, b) => (a < b ? -1 : 1)).join(";"),
   };
@@ -51,8 +53,10 @@ export function newGuest(cluster: Cluster, machine: Machine): GuestConfig {
   const volume = imageVolume(storage.image, imageFile(cluster, machine.arch, machine.extensions));
   const isIso = cluster.image.boot === "iso";
   const iso = isoDrive(machine);
+  const { protection, ...settings } = guestSettings(cluster, machine);
   return {
-    ...guestSettings(cluster, machine),
+    ...settings,
+    ...(size.protection ? given({ protection }) : {}),
     ostype: "l26",
     machine: "q35",
     bios: size.bios,

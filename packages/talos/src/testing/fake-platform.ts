@@ -162,6 +162,8 @@ export class FakePlatform {
         return null;
       case "DELETE ":
         if (guest.status === "running") throw refused(500, `VM ${vmid} is running - destroy failed`);
+        if (guest.config["protection"] === "1")
+          throw refused(500, `can't remove VM ${vmid} - protection mode enabled`);
         if ([...this.guests.values()].some(({ base }) => base === vmid))
           throw refused(500, `base volume 'base-${vmid}-disk-0' is still in use by linked cloned`);
         this.guests.delete(vmid);
