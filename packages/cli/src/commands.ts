@@ -75,6 +75,12 @@ import { talosKubeconfig, talosTalosconfig } from "./commands/talos/access.ts";
 import { talosAddonsList, talosAddonsShow, talosAddonsUpdate } from "./commands/talos/addons.ts";
 import { talosAdopt } from "./commands/talos/adopt.ts";
 import { talosApply } from "./commands/talos/apply.ts";
+import { talosBackupFiles, talosBackupUnpack } from "./commands/talos/backup/files.ts";
+import {
+  talosBackupList,
+  talosBackupMachines,
+  talosBackupRestore,
+} from "./commands/talos/backup/machines.ts";
 import { talosCheckUpdates } from "./commands/talos/check-updates.ts";
 import { talosDestroy } from "./commands/talos/destroy.ts";
 import { talosDrift } from "./commands/talos/drift.ts";
@@ -258,6 +264,11 @@ export const allCommands: readonly CommandSpec[] = [
   talosEtcdSchedule,
   talosEtcdRestore,
   talosEtcdDrill,
+  talosBackupMachines,
+  talosBackupList,
+  talosBackupRestore,
+  talosBackupFiles,
+  talosBackupUnpack,
   talosAdopt,
   talosDestroy,
   talosRender,

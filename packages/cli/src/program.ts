@@ -42,6 +42,7 @@ export const nouns: Readonly<Record<string, string>> = {
   simulate: "what would happen: failures, lost nodes, placements",
   talos: "Talos Kubernetes clusters from one file",
   "talos addons": "what is installed into a Talos cluster",
+  "talos backup": "backups of a cluster's machines and of its own files, and the ways back",
   "talos etcd": "snapshots of a Talos cluster's etcd: take, verify, restore, drill, schedule",
   "talos secrets": "a Talos cluster's secrets bundle",
   task: "running and finished work",

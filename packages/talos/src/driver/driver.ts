@@ -81,6 +81,15 @@ export interface CloneRequest {
   readonly pool: string | null;
 }
 
+export interface GuestBackup {
+  /** "local:backup/vzdump-qemu-3000-2026_01_02-03_04_05.vma.zst" */
+  readonly volume: string;
+  readonly vmid: number;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly bytes: number;
+}
+
 export interface LinkedClone {
   readonly template: number;
   readonly guest: number;
@@ -120,6 +129,15 @@ export interface Driver {
   stop(place: GuestPlace): Promise<void>;
   /** Its disks too. */
   deleteGuest(place: GuestPlace): Promise<void>;
+  /** All its disks as they are at one moment, for which its agent freezes file systems where it answers. */
+  backupGuest(place: GuestPlace, storage: string, notes: string): Promise<void>;
+  /** Oldest first. */
+  backups(host: string, storage: string): Promise<readonly GuestBackup[]>;
+  /** The settings that are in it. */
+  backupConfig(host: string, volume: string): Promise<GuestConfig>;
+  /** In the place of what is there, which must be off. */
+  restoreGuest(place: GuestPlace, volume: string): Promise<void>;
+  deleteVolume(host: string, volume: string): Promise<void>;
   /** undefined: there is no way to hear it from here. One listener at a time hears a guest. */
   listen(place: GuestPlace): Promise<GuestConsole | undefined>;
   /** As it is described, whatever it was before; an older token of this name is worth nothing after. */

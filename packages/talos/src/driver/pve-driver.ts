@@ -4,6 +4,7 @@ import { isObject } from "@gpve/client/response-error.ts";
 import type {
   CloneRequest,
   Driver,
+  GuestBackup,
   GuestConfig,
   GuestConsole,
   GuestPlace,
@@ -171,6 +172,50 @@ export class PveDriver implements Driver {
 
   deleteGuest({ host, vmid }: GuestPlace): Promise<void> {
     return this.#calls.work("DELETE", `/nodes/${host}/qemu/${vmid}`, { purge: true });
+  }
+
+  backupGuest({ host, vmid }: GuestPlace, storage: string, notes: string): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${host}/vzdump`, {
+      vmid,
+      storage,
+      mode: "snapshot",
+      compress: "zstd",
+      "notes-template": notes,
+    });
+  }
+
+  async backups(host: string, storage: string): Promise<readonly GuestBackup[]> {
+    const rows = await this.#rows(`/nodes/${host}/storage/${storage}/content`, { content: "backup" });
+    return rows
+      .map(({ volid, vmid, ctime, size }) => ({
+        volume: text(volid),
+        vmid: number(vmid),
+        at: number(ctime) * 1000,
+        bytes: number(size),
+      }))
+      .toSorted((a, b) => a.at - b.at || (a.volume < b.volume ? -1 : 1));
+  }
+
+  async backupConfig(host: string, volume: string): Promise<GuestConfig> {
+    const config = text(await this.#calls.read(`/nodes/${host}/vzdump/extractconfig`, { volume }));
+    // What its snapshots had comes after.
+    const [own = ""] = config.split(/^\[/m);
+    return Object.fromEntries(
+      own.split("\n").flatMap((line) => {
+        const [, key, value] = /^([a-z]\w*): *(.*)$/.exec(line) ?? [];
+        return key === undefined || value === undefined ? [] : [[key, value] as const];
+      }),
+    );
+  }
+
+  restoreGuest({ host, vmid }: GuestPlace, volume: string): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${host}/qemu`, { vmid, archive: volume, force: true });
+  }
+
+  deleteVolume(host: string, volume: string): Promise<void> {
+    const [storage] = volume.split(":");
+    const path = `/nodes/${host}/storage/${storage}/content/${encodeURIComponent(volume)}`;
+    return this.#calls.work("DELETE", path);
   }
 
   makeAccount(account: PlatformAccount): Promise<{ readonly id: string; readonly secret: string }> {

@@ -1,14 +1,14 @@
 // A cluster's folder, opened for work: what is wanted, who looks, who does, and what is written down.
 import { given } from "@gpve/contracts/given.ts";
 import { createHash, randomUUID } from "node:crypto";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { addonLockPath } from "../addon/addon-store.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { Driver } from "../driver/driver.ts";
 import type { ClusterFolder } from "../folder/cluster-folder.ts";
-import { type ClusterLock, clustersBeside, keepCopies, lockPath, writeLock } from "../folder/lock-file.ts";
+import { type ClusterLock, clustersBeside, lockPath, writeLock } from "../folder/lock-file.ts";
+import { keepCopies, ownFiles } from "../folder/own-files.ts";
 import type { RunJournal } from "../folder/journal.ts";
 import { imageSource } from "../image/image-source.ts";
 import type { ArchiveRequest } from "../image/unpack-archive.ts";
@@ -219,10 +219,8 @@ export class OpenCluster {
 
   #keepCopies(): void {
     const { place, clock, secretsFile } = this.#deps;
-    const { cluster, folder, file } = place;
-    const { name } = cluster.metadata;
-    const files = [lockPath(folder, name), secretsFile, resolve(folder, file), addonLockPath(folder, name)];
-    keepCopies(folder, cluster.metadata.name, files, clock.now());
+    const { cluster, folder } = place;
+    keepCopies(folder, cluster.metadata.name, ownFiles(place, secretsFile), clock.now());
   }
 
   /** Written at once: whoever goes on after a crash must find it. */

@@ -26,6 +26,21 @@ export const clusterFindings = {
       "Upgrades install it. One of metal does not read the addresses of nocloud's drive, and the machine falls back to DHCP.",
     fix: "Take machine.install.image out of the patch: it is set from image.platform and the schematic.",
   },
+  "backup-of-control-plane": {
+    area: "etcd",
+    title: "A control plane is not brought back from a backup of its machine",
+    evidence: "the machine",
+    cause:
+      "Its etcd would come back with what it knew then, under the name of a member that the others know to be further: it could answer with what is no longer true.",
+    fix: "Make it anew: gpvectl talos replace MACHINE. Where all control planes are lost, etcd comes from a snapshot: gpvectl talos etcd restore.",
+  },
+  "backup-of-another": {
+    area: "machine",
+    title: "A backup is not of this machine",
+    evidence: "the backup, and the identity that is in it",
+    cause: "Another guest had the same VMID when it was made, or the cluster was made anew since.",
+    fix: "List the backups with gpvectl talos backup list, and name one of this machine. Nothing was changed.",
+  },
   "hostname-clash": {
     area: "machine",
     title: "Two machines say that they have the same name",

@@ -83,6 +83,14 @@ export const secretsFindings = {
     cause: "The environment variable is not set, the file is not there, or the key within it does not exist.",
     fix: "Correct the tokenRef, or put the token where it points.",
   },
+  "copy-damaged": {
+    area: "secrets",
+    title: "A copy of a cluster's files is not whole",
+    evidence: "the folder, and what is wrong in it",
+    cause:
+      "A file of it was lost, changed or cut off since it was made, or the folder is none of our copies.",
+    fix: "Use another copy: the newest ones lie in .deployer/CLUSTER/before, others where `talos backup files` put them.",
+  },
   "lock-damaged": {
     area: "secrets",
     title: "The lock file cannot be read",

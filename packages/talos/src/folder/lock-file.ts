@@ -1,7 +1,7 @@
 // What was decided about a cluster and must not change by itself: who has which VMID and address, and whether anything
 // was ever applied. It lies in .deployer/<cluster>/lock.json beside cluster.yaml.
-import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -86,22 +86,6 @@ export function writeLock(folder: string, lock: ClusterLock): void {
   const path = lockPath(folder, lock.cluster);
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   writeFileAtomic(path, `${JSON.stringify(lock, null, 2)}\n`);
-}
-
-/** How many runs back one can go. */
-const KEPT_COPIES = 20;
-
-/** Copies of what a cluster cannot be managed without, from before a change. */
-export function keepCopies(folder: string, cluster: string, files: readonly string[], now: number): string {
-  const copies = join(dirname(lockPath(folder, cluster)), "before");
-  const stamp = new Date(now).toISOString().replaceAll(/[-:]/g, "");
-  const place = join(copies, stamp);
-  mkdirSync(place, { recursive: true, mode: 0o700 });
-  for (const file of files) if (existsSync(file)) copyFileSync(file, join(place, basename(file)));
-  for (const old of readdirSync(copies).toSorted().slice(0, -KEPT_COPIES)) {
-    rmSync(join(copies, old), { recursive: true, force: true });
-  }
-  return place;
 }
 
 function parsed(text: string): ClusterLock | undefined {

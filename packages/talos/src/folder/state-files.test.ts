@@ -1,5 +1,13 @@
 // What lies in .deployer: journal, copies, snapshots.
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +16,8 @@ import { expectedTimes } from "../engine/step-times.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { newAgeIdentity } from "../secrets/age-text.ts";
 import { FileJournal, journalPath } from "./journal.ts";
-import { keepCopies, readLock, writeLock } from "./lock-file.ts";
+import { readLock, writeLock } from "./lock-file.ts";
+import { copyFiles, keepCopies, putBack, readCopy } from "./own-files.ts";
 import { keepSnapshot } from "./snapshot-store.ts";
 
 let folder = "";
@@ -37,7 +46,34 @@ test("a lock is read as it was written; copies are kept, the oldest go", () => {
   for (let at = 0; at < 25; at++) keepCopies(folder, "prod", [file, join(folder, "none")], at * 1000);
   const kept = readdirSync(join(folder, ".deployer/prod/before")).toSorted();
   expect(kept).toHaveLength(20);
-  expect(readdirSync(join(folder, ".deployer/prod/before", kept[0] ?? ""))).toEqual(["cluster.yaml"]);
+  expect(readdirSync(join(folder, ".deployer/prod/before", kept[0] ?? ""))).toEqual([
+    "SHA256SUMS",
+    "cluster.yaml",
+  ]);
+});
+
+test("a copy is put back as it was, what was there is kept, and one that is not whole is refused", () => {
+  const at = (...path: readonly string[]): string => join(folder, ...path);
+  const write = (name: string, text: string): void => writeFileSync(at(name), text, { mode: 0o600 });
+  writeLock(folder, readLock(folder, "prod"));
+  write("cluster.yaml", "a: 1\n");
+  const files = ["cluster.yaml", ".deployer/prod/lock.json"];
+  const outside = join(folder, "..", "not-ours");
+  expect(copyFiles(folder, [...files.map((name) => at(name)), outside], at("copy"))).toEqual(files);
+  write("cluster.yaml", "a: 2\n");
+  const kept = putBack(at("copy"), folder, 1000) ?? "";
+  expect(readFileSync(at("cluster.yaml"), "utf8")).toBe("a: 1\n");
+  expect(statSync(at("cluster.yaml")).mode & 0o777).toBe(0o600);
+  expect(readFileSync(join(kept, "cluster.yaml"), "utf8")).toBe("a: 2\n");
+  // Into an empty folder there is nothing to keep.
+  expect(putBack(at("copy"), at("new"), 1000)).toBeUndefined();
+  expect(readLock(at("new"), "prod")).toMatchObject({ cluster: "prod" });
+  writeFileSync(at("copy", "cluster.yaml"), "a: 3\n");
+  expect(() => putBack(at("copy"), folder, 2000)).toThrow("cluster.yaml is not what was copied");
+  writeFileSync(at("copy", "SHA256SUMS"), `${"0".repeat(64)}  ../../etc/passwd\n`);
+  expect(() => readCopy(at("copy"))).toThrow("names no file");
+  expect(() => readCopy(at("new"))).toThrow("has no SHA256SUMS");
+  expect(readFileSync(at("cluster.yaml"), "utf8")).toBe("a: 1\n");
 });
 
 test("a snapshot is verified, encrypted, and the newest are kept", async () => {

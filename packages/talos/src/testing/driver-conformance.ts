@@ -98,6 +98,27 @@ export function driverConformance(world: () => DriverWorld): void {
     expect(await guest()).toBeUndefined();
   });
 
+  test("a guest is backed up, and brought back over what became of it, and where it is gone", async () => {
+    const { driver, host, vmid, storage } = world();
+    const mine = async () => (await driver.backups(host, "local")).filter((each) => each.vmid === vmid);
+    await driver.createGuest(place(), { name: "driver-backup", memory: "64", scsi0: `${storage}:1` });
+    await driver.backupGuest(place(), "local", "of the driver's test");
+    const [backup] = await mine();
+    expect(backup?.volume).toMatch(new RegExp(`^local:backup/vzdump-qemu-${vmid}-.*vma`));
+    expect(backup?.at).toBeGreaterThan(1_700_000_000_000);
+    const volume = backup?.volume ?? "";
+    expect(await driver.backupConfig(host, volume)).toMatchObject({ name: "driver-backup", memory: "64" });
+    await driver.changeGuest(place(), { name: "changed" });
+    await driver.restoreGuest(place(), volume);
+    expect(await driver.guestConfig(place())).toMatchObject({ name: "driver-backup" });
+    await driver.deleteGuest(place());
+    await driver.restoreGuest(place(), volume);
+    expect(await guest()).toMatchObject({ name: "driver-backup", isRunning: false });
+    await driver.deleteGuest(place());
+    await driver.deleteVolume(host, volume);
+    expect(await mine()).toEqual([]);
+  });
+
   test("an ISO that is uploaded lies in a drive, and is taken out while the guest runs", async () => {
     const { driver, host, vmid } = world();
     const folder = mkdtempSync(join(tmpdir(), "gpve-driver-iso-"));

@@ -5,6 +5,7 @@ import { FakeApi, type FakeReply, type FakeRequest } from "@gpve/client/testing/
 import type { Exec } from "@gpve/kit/exec.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { FakeAccounts } from "./fake-accounts.ts";
+import { FakeBackups } from "./fake-backups.ts";
 
 const GIB = 1024 ** 3;
 
@@ -47,6 +48,7 @@ export class FakePlatform {
   privileges: ((path: string) => readonly string[]) | undefined;
   readonly guests = new Map<number, FakeGuest>();
   readonly accounts = new FakeAccounts();
+  readonly backups = new FakeBackups();
   /** Told of what happens to guests. */
   onGuest: (event: "create" | "start" | "stop" | "delete", config: Readonly<Record<string, string>>) => void =
     () => undefined;
@@ -89,6 +91,8 @@ export class FakePlatform {
   }
 
   #ofNode(verb: string, node: string, rest: string, values: Readonly<Record<string, string>>): unknown {
+    const backedUp = this.backups.handle(`${verb} ${rest}`, node, values, this.guests, refused);
+    if (backedUp !== undefined) return backedUp.answer;
     if (verb === "GET" && rest === "/storage") return this.storages;
     if (verb === "GET" && rest === "/network") return this.bridges;
     if (verb === "GET" && /^\/storage\/[^/]+\/content$/.test(rest)) {
