@@ -42,6 +42,8 @@ export class TalosLab {
   readonly #real: TalosKubernetes | undefined;
   /** Where the cluster's API is, and where this machine has that of a drill. */
   #apiPort = 0;
+  /** Of the image that was fetched last: machines that are made from then on come with it. */
+  #version = "v1.13.9";
   #scratchPort = 0;
   #bringing: Promise<void> | undefined;
   #isOver = false;
@@ -70,7 +72,9 @@ export class TalosLab {
         response.writeHead(201).end("{}");
         return;
       }
-      const isKnown = /^\/image\/[0-9a-f]{64}\/v[\d.]+\/nocloud-amd64\.qcow2$/.test(request.url ?? "");
+      const asked = /^\/image\/[0-9a-f]{64}\/(v[\d.]+)\/nocloud-amd64\.qcow2$/.exec(request.url ?? "");
+      const isKnown = asked !== null;
+      if (request.method === "GET") this.#version = asked?.[1] ?? this.#version;
       response.writeHead(isKnown ? 200 : 404, isKnown ? { "content-length": statSync(image).size } : {});
       if (isKnown && request.method === "GET") createReadStream(image).pipe(response);
       else response.end();
@@ -207,7 +211,7 @@ export class TalosLab {
     const address = /ip=([\d.]+)\//.exec(config["ipconfig0"] ?? "")?.[1] ?? "";
     const standIn = await TalosStandIn.start({
       uuid: /uuid=([0-9a-f-]+)/.exec(config["smbios1"] ?? "")?.[1] ?? "",
-      version: "v1.13.9",
+      version: this.#version,
       clusters: this.clusters,
       host: this.#host,
       addresses: [address],
