@@ -39,7 +39,10 @@ export type VcRestoreRequest = Static<typeof VcRestoreRequestSchema>;
 
 export const VcUpgradeRequestSchema = Type.Object(
   {
-    version: Type.String({ minLength: 1, description: "1.36 or 1.36.4" }),
+    version: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: "1.36 or 1.36.4" })),
+    targetVersion: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 64, description: "The same, where `version` is not said." }),
+    ),
     drain: Type.Optional(
       Type.Boolean({
         default: false,

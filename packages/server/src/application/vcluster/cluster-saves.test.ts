@@ -255,10 +255,10 @@ describe("saves of virtual clusters at a server", () => {
   test("its spec follows an upgrade that has ended well, and no other", async () => {
     const { saves, asked, specOf, ends, key } = await world();
     ends(() => Promise.reject(new AppError("operation.failed", "returned")));
-    await saves.upgrade(key("demo"), { version: "1.37" }, ctx, "r2");
+    await saves.upgrade(key("demo"), { version: "1.37", drain: false }, ctx, "r2");
     expect(asked.at(-1)?.params).toMatchObject({ version: "1.37", drain: false });
     ends(() => Promise.resolve());
-    await saves.upgrade(key("demo"), { version: "1.36" }, ctx, "r3");
+    await saves.upgrade(key("demo"), { version: "1.36", drain: false }, ctx, "r3");
     await expect.poll(() => specOf("demo")?.kubernetesVersion).toBe("1.36");
   });
 });

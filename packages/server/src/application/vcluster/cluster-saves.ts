@@ -8,7 +8,6 @@ import type {
   VcBackupRequest,
   VcRestoreRequest,
   VcRotateRequest,
-  VcUpgradeRequest,
 } from "@gpve/contracts/v1/vc-save-bodies.ts";
 import type { StorageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
@@ -138,7 +137,7 @@ export class ClusterSaves {
   /** Answers with the UPID. What its spec says follows when it is so. */
   async upgrade(
     key: string,
-    { version, drain = false }: VcUpgradeRequest,
+    { version, drain }: { readonly version: string; readonly drain: boolean },
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {

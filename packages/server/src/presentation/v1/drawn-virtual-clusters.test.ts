@@ -133,6 +133,10 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
     expect(await send(find("PATCH", "/scale"))).toMatchObject({ status: 202, body: { task: "UPID:n1:1:" } });
     expect(asked.at(-1)?.params).toMatchObject({ tenant: "shop", workers: 5 });
     expect((await send(find("GET", "/{name}"))).body.spec).toMatchObject({ workerNodes: { count: 5 } });
+    expect(await send(find("POST", "/upgrade"))).toMatchObject({
+      status: 202,
+      body: { task: expect.stringMatching(/:1\.31$/) },
+    });
     expect((await send(find("DELETE", "/{name}"))).status).toBe(200);
     expect((await send(find("GET", "/vclusters"))).body.items).toEqual([]);
   });
@@ -143,5 +147,15 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
     await send(create, { kubernetesVersion: VERSION, isolationLevel: "L1" });
     for (const workerNodes of [{ count: -1 }, { count: "5" }, {}, 5])
       expect((await send(scale, { workerNodes })).status).toBe(400);
+  });
+
+  test("an upgrade says one version, in either word", async () => {
+    const upgrade = find("POST", "/upgrade");
+    for (const body of [{ version: "1.31" }, { version: "v1.31" }])
+      expect((await send(upgrade, { targetVersion: undefined, ...body })).status).toBe(202);
+    for (const body of [{ targetVersion: undefined }, { targetVersion: 1.31 }, { version: "1.32" }]) {
+      const { status, body: refused } = await send(upgrade, body);
+      expect([status, JSON.stringify(refused)]).toEqual([400, expect.stringContaining("ersion")]);
+    }
   });
 });

@@ -1,4 +1,5 @@
 // Backup, restore, upgrade, moves and new authorities of virtual clusters in /api/v1.
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { FixedOperation } from "@gpve/contracts/v1/routes.ts";
 import type {
   VcBackupRequest,
@@ -52,10 +53,10 @@ export function vcSaveOperations(
     }),
     restoreVcluster: restore,
     restoreTenantVcluster: restore,
-    upgradeVcluster: (call) =>
-      work(call, (id) =>
-        vclusterSaves.upgrade(call.params["name"] ?? "", call.body as VcUpgradeRequest, call.ctx, id),
-      ),
+    upgradeVcluster: (call) => {
+      const wanted = wantedVersion(call.body as VcUpgradeRequest);
+      return work(call, (id) => vclusterSaves.upgrade(call.params["name"] ?? "", wanted, call.ctx, id));
+    },
     migrateVcluster: (call) => {
       const { target, worker } = call.body as VcMigrateRequest;
       const key = call.params["name"] ?? "";
@@ -70,4 +71,17 @@ export function vcSaveOperations(
         vclusterSaves.rotateCa(call.params["name"] ?? "", call.body as VcRotateRequest, call.ctx, id),
       ),
   };
+}
+
+/** Said in either of two words; in both only where they agree. */
+function wantedVersion({ version, targetVersion, drain = false }: VcUpgradeRequest): {
+  readonly version: string;
+  readonly drain: boolean;
+} {
+  const said = version ?? targetVersion;
+  const refuse = (why: string): AppError =>
+    new AppError("request.invalid", `the body: version: ${why}`, { errors: { version: why } });
+  if (said === undefined) throw refuse("is missing: say 1.36 or 1.36.4");
+  if (targetVersion !== undefined && targetVersion !== said) throw refuse("and targetVersion differ");
+  return { version: said.replace(/^v/, ""), drain };
 }
