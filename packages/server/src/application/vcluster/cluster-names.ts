@@ -56,8 +56,8 @@ export function onlyOne<T extends { readonly tenant: string }>(
   if (second === undefined) return first;
   const tenants = found.map(({ tenant }) => tenant).toSorted();
   throw new AppError(
-    "request.invalid",
+    "object.conflict",
     `several tenants have a virtual cluster '${name}' (${tenants.join(", ")}): say which is meant, with \`tenant\` (gpvectl: --tenant)`,
-    { errors: { tenant: `must be one of ${tenants.join(", ")}` } },
+    { errors: { tenant: `must be one of ${tenants.join(", ")}` }, data: { tenants } },
   );
 }

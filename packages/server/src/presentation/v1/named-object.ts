@@ -61,10 +61,11 @@ async function oneTenant(
   if (seen.length < 2) return seen[0];
   const said = await tenantInBody();
   if (said !== undefined) return said;
-  const tenants = seen.toSorted().join(", ");
+  const candidates = seen.toSorted();
+  const tenants = candidates.join(", ");
   throw new AppError(
-    "request.invalid",
+    "object.conflict",
     `several tenants have a ${kind.kind} '${name}' (${tenants}): say which is meant, as in /tenants/TENANT/${kind.plural}/${name}, with \`tenant\` in the query, or with gpvectl's --tenant`,
-    { errors: { tenant: `must be one of ${tenants}` } },
+    { errors: { tenant: `must be one of ${tenants}` }, data: { tenants: candidates } },
   );
 }

@@ -160,10 +160,15 @@ describe("clusters of one name", () => {
     await make("default");
     const several = async (as: string) => {
       const { status, body } = await v1.ask("GET", "/vclusters/demo", { as });
-      return [status, body.errors["tenant"]];
+      return [status, body["data"]];
     };
-    expect(await several("root@pam")).toEqual([400, "must be one of default, lab, shop"]);
-    expect(await several(EVE)).toEqual([400, "must be one of lab, shop"]);
+    expect(await several("root@pam")).toEqual([409, { tenants: ["default", "lab", "shop"] }]);
+    expect(await several(EVE)).toEqual([409, { tenants: ["lab", "shop"] }]);
+    const mapping = "/vclusters/demo/pods/p/mapping?namespace=default";
+    expect(await v1.ask("GET", mapping, { as: EVE })).toMatchObject({
+      status: 409,
+      body: { data: { tenants: ["lab", "shop"] }, errors: { tenant: "must be one of lab, shop" } },
+    });
     const { body } = await v1.ask("GET", "/vclusters/demo?tenant=lab", { as: EVE });
     expect(body.metadata).toMatchObject({ namespace: "lab" });
     const may = await v1.ask("POST", "/vclusters/demo/stop?tenant=lab", { as: EVE });
@@ -179,7 +184,7 @@ describe("clusters of one name", () => {
   test("what is written says it in the body, too", async () => {
     const labels = (namespace?: string) =>
       v1.ask("PATCH", "/vclusters/demo", { body: { metadata: { labels: { a: "b" }, namespace } } });
-    expect((await labels()).status).toBe(400);
+    expect((await labels()).status).toBe(409);
     expect(await labels("lab")).toMatchObject({ status: 200, body: { metadata: { namespace: "lab" } } });
     const shown = (await v1.ask("GET", "/vclusters")).body.items;
     expect(shown).toMatchObject([{ metadata: { labels: { a: "b" } } }, { metadata: { labels: {} } }]);
@@ -188,7 +193,7 @@ describe("clusters of one name", () => {
       status: 400,
       body: { detail: expect.stringContaining("stays in tenant 'lab'") },
     });
-    expect((await v1.ask("DELETE", "/vclusters/demo")).status).toBe(400);
+    expect((await v1.ask("DELETE", "/vclusters/demo")).status).toBe(409);
     expect((await v1.ask("DELETE", "/vclusters/demo?tenant=lab")).status).toBe(200);
     expect((await v1.ask("DELETE", "/vclusters/demo")).body.metadata).toMatchObject({ namespace: "shop" });
   });
