@@ -479,7 +479,23 @@ describe("virtual clusters at a server", () => {
     await expect(change({ sleep: { mode: "none" } })).resolves.toBeUndefined();
     expect(clusters.require(key("demo")).spec.sleep?.mode).toBe("none");
     await expect(change({}, "a")).rejects.toThrow("stays in tenant 'b'");
-    await expect(change({ kubernetesVersion: "1.35" })).rejects.toThrow("cannot be changed in this release");
+    const refused = async (spec: object): Promise<unknown> => {
+      const err: unknown = await change(spec).catch((thrown: unknown) => thrown);
+      return err instanceof AppError ? [err.code, err.errors] : err;
+    };
+    expect(await refused({ kubernetesVersion: "1.35" })).toEqual([
+      "request.invalid",
+      { "spec.kubernetesVersion": expect.stringContaining("upgrade") },
+    ]);
+    const tier = { controlPlane: { tier: "Standard" }, isolationLevel: "L3", workerNodes: { count: 1 } };
+    expect(await refused(tier)).toEqual([
+      "request.invalid",
+      expect.objectContaining({
+        "spec.controlPlane.tier": expect.stringContaining("stays"),
+        "spec.isolationLevel": expect.stringContaining("stays"),
+      }),
+    ]);
+    expect(clusters.require(key("demo")).spec.workers).toBe(0);
   });
 
   test("with persistent volumes go only where it is said that those are lost", async () => {

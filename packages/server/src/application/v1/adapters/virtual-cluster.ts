@@ -23,7 +23,13 @@ import { standbyStatus } from "../../vcluster/standby/standby-status.ts";
 import type { VirtualClusters } from "../../vcluster/virtual-clusters.ts";
 import { type ConditionClock, sinceOf } from "./node.ts";
 import { byName, idOf, type KindAdapter, type ObjectName, type RawObject, type Reader } from "../adapter.ts";
-import { sameJson } from "../merge-patch.ts";
+import { diffFields, sameJson } from "../merge-patch.ts";
+
+/** How it is changed, where not by its spec. */
+const INSTEAD: ReadonlyMap<string, string> = new Map([
+  ["spec.kubernetesVersion", "is changed by an upgrade (gpvectl vc upgrade, POST …/upgrade)"],
+  ["spec.node", "is changed by a move (gpvectl vc migrate, POST …/migrate)"],
+]);
 
 type ActedOn = Pick<VirtualClusters, "create" | "remove" | "ready" | "setSleep" | "scale">;
 
@@ -99,11 +105,7 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
       });
       const scaled = counts.reduce((spec, { pool, count }) => withWorkers(spec, pool, count), before);
       const possible = { ...scaled, ...given({ sleep }) };
-      if (!sameJson(shownVirtualClusterSpec(possible), { ...quotaOf(previous.spec), ...wanted }))
-        throw new AppError(
-          "feature.unsupported",
-          `the spec of virtual cluster '${name}' cannot be changed in this release, but for workerNodes.count, the counts of its pools and sleep: make another one`,
-        );
+      requireOnlyThose(name, shownVirtualClusterSpec(possible), { ...quotaOf(previous.spec), ...wanted });
       if (sleep !== undefined && !sameJson(sleep, before.sleep))
         await vclusters.setSleep(idOf(previous), sleep, ctx);
       const [group, second] = counts.filter(({ pool, count }) => count !== workersIn(before, pool));
@@ -123,6 +125,18 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
 /** A request that says none leaves what there is. */
 function quotaOf(spec: Fields): Fields {
   return given({ quota: spec["quota"] });
+}
+
+/** What is neither a number of workers nor how it sleeps stays as it was made; says of each field what to do instead. */
+function requireOnlyThose(name: string, possible: Fields, wanted: Fields): void {
+  const paths = diffFields(possible, wanted, "spec").map(({ path }) => path);
+  if (paths.length === 0) return;
+  const whys = paths.map((path) => [path, INSTEAD.get(path) ?? "stays as it was made"] as const);
+  throw new AppError(
+    "request.invalid",
+    `the spec of virtual cluster '${name}' can be changed in workerNodes.count, the counts of its pools and sleep: ${whys.map((why) => why.join(" ")).join("; ")}`,
+    { errors: Object.fromEntries(whys) },
+  );
 }
 
 /** The keys of an external store are told once, to the node that gets a new one, and shown to nobody. */
