@@ -240,7 +240,7 @@ export const KubeconfigSchema = Type.Object(
   closed,
 );
 
-export const ScaleRequestSchema = Type.Object(
+const groupSize = Type.Object(
   {
     count: Type.Integer({ minimum: 0, maximum: 1000, description: "How many workers it shall have." }),
     pool: Type.Optional(Type.String({ description: "In this pool; default those of the cluster itself." })),
@@ -248,7 +248,24 @@ export const ScaleRequestSchema = Type.Object(
   closed,
 );
 
-export const ScalePatchSchema = Type.Object({ workerNodes: ScaleRequestSchema }, closed);
+/** As a number of its own, or with the field as the spec has it. */
+export const ScaleRequestSchema = Type.Object(
+  {
+    ...Type.Partial(groupSize).properties,
+    workerNodes: Type.Optional({
+      ...groupSize,
+      description: "The same, in the place of `count` and `pool`.",
+    }),
+  },
+  closed,
+);
+export type ScaleRequest = Static<typeof ScaleRequestSchema>;
+
+export const SleepRequestSchema = Type.Object(
+  { mode: Type.Optional(Type.Enum(["cold", "warm"], { description: "As the parameter of that name." })) },
+  closed,
+);
+export type SleepRequest = Static<typeof SleepRequestSchema>;
 
 export const JoinTokenSchema = Type.Object(
   {

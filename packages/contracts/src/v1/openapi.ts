@@ -5,7 +5,7 @@ import { API_VERSION, ObjectMetaInputSchema, ObjectMetaSchema } from "./object.t
 import type { Schema } from "./object.ts";
 import { describePermission } from "./permission.ts";
 import { PROBLEM_TYPE, ProblemSchema } from "./problem.ts";
-import { V1_PREFIX, v1Routes } from "./routes.ts";
+import { isOptionalBody, V1_PREFIX, v1Routes } from "./routes.ts";
 import type { V1Route } from "./routes.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -110,7 +110,7 @@ function operationOf(route: V1Route): JsonObject {
       ? {}
       : {
           requestBody: {
-            required: true,
+            required: !isOptionalBody(route.body),
             content: {
               [bodyType]: { schema: route.body === "object" ? ref(`${kindName(route)}Input`) : route.body },
             },

@@ -1,6 +1,6 @@
 // What /api/v1 does with virtual clusters beside their objects. Part of `fixedRoutes`; each is below its tenant too.
 import { Type } from "typebox";
-import { KubeconfigSchema, ScalePatchSchema, ScaleRequestSchema, TaskRefSchema } from "./bodies.ts";
+import { KubeconfigSchema, ScaleRequestSchema, SleepRequestSchema, TaskRefSchema } from "./bodies.ts";
 import { nodeKind } from "./kinds/node.ts";
 import { virtualClusterKind } from "./kinds/virtual-cluster.ts";
 import { privilege } from "./permission.ts";
@@ -72,6 +72,7 @@ export const vcRoutes = [
         schema: Type.Enum(["cold", "warm"]),
       },
     ],
+    body: SleepRequestSchema,
     response: work,
   },
   {
@@ -133,11 +134,11 @@ export const vcRoutes = [
     operationId: "patchVclusterScale",
     method: "PATCH",
     path: "/vclusters/{name}/scale",
-    summary: "As POST, with the field as the spec has it",
+    summary: "As POST",
     permission: privilege(tenant, "VC.Config"),
     on,
     audit: "write",
-    body: ScalePatchSchema,
+    body: ScaleRequestSchema,
     response: work,
   },
   {

@@ -240,7 +240,8 @@ function requireNetworks({ podCidr, serviceCidr, dnsDomain }: VirtualClusterSpec
 }
 
 function requireWorkerMode(mode: unknown): void {
-  if (mode === undefined || mode === "private" || mode === "kubelet-in-netns") return;
+  const word = typeof mode === "string" ? mode.toLowerCase() : mode;
+  if (word === undefined || word === "private" || word === "kubelet-in-netns") return;
   if (typeof mode === "string" && /^virtual-?kubelet$/i.test(mode))
     throw invalidSpec(
       "workerNodes.mode",

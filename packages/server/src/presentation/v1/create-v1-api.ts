@@ -4,9 +4,8 @@ import { sayAge } from "../http/respond.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { JoinTokenRequestSchema } from "@gpve/contracts/v1/bodies.ts";
 import { problemOf } from "@gpve/contracts/v1/problem.ts";
-import { V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
+import { isOptionalBody, V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
 import type { FixedOperation, V1Route } from "@gpve/contracts/v1/routes.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { Actor, RequestContext } from "@gpve/domain/request/context.ts";
@@ -300,14 +299,19 @@ async function authenticate(deps: V1Deps, credentials: Credentials): Promise<Act
 
 function checkedBody(server: Server, route: V1Route, body: unknown): unknown {
   if (route.body === undefined) {
-    if (body === undefined) return undefined;
+    // Many clients cannot send none.
+    if (body === undefined || (route.method === "POST" && isEmpty(body))) return undefined;
     throw new AppError("request.invalid", `${route.method} takes no body here`);
   }
-  const optional = route.body === JoinTokenRequestSchema;
-  if (body === undefined && !optional) throw new AppError("request.invalid", "the request needs a JSON body");
+  if (body === undefined && !isOptionalBody(route.body))
+    throw new AppError("request.invalid", "the request needs a JSON body");
   // Objects are checked by their kind, after permission was judged on them.
   if (route.body === "object" || (route.method === "PATCH" && route.kind !== undefined)) return body;
   return server.validator.check(route.body, body ?? {}, "the body");
+}
+
+function isEmpty(body: unknown): boolean {
+  return typeof body === "object" && body !== null && !Array.isArray(body) && Object.keys(body).length === 0;
 }
 
 function onceOf(

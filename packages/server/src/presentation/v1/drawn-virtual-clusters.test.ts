@@ -149,6 +149,27 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
       expect((await send(scale, { workerNodes })).status).toBe(400);
   });
 
+  test("what a request does not have to say may be left out, or said where others say it", async () => {
+    const at = "/tenants/shop/vclusters/dev-cluster";
+    const sent = async (method: string, end: string, body?: unknown) =>
+      (await v1.ask(method, `${at}${end}`, body === undefined ? {} : { body })).status;
+    expect(await sent("POST", "/sleep", { mode: "warm" })).toBe(202);
+    expect(asked.at(-1)?.params).toMatchObject({ mode: "warm" });
+    for (const verb of ["start", "stop", "wake", "retry", "sleep"])
+      expect(await sent("POST", `/${verb}`, {})).toBe(202);
+    expect(await sent("POST", "/start", { now: true })).toBe(400);
+    expect(await sent("POST", "/sleep", { mode: "tepid" })).toBe(400);
+    expect(await sent("POST", "/backup")).toBe(202);
+    expect(await sent("POST", "/upgrade")).toBe(400);
+    expect(await sent("POST", "/scale", { workerNodes: { count: 4 } })).toBe(202);
+    expect(await sent("PATCH", "/scale", { count: 3 })).toBe(202);
+    const body = { metadata: { name: "second" }, spec: { workerNodes: { mode: "Private" } } };
+    const made = await v1.ask("POST", "/tenants/shop/vclusters", { body });
+    expect(made).toMatchObject({ status: 201, body: { apiVersion: "gpve.io/v1", kind: "VirtualCluster" } });
+    const other = { body: { ...body, kind: "VirtualMachine" } };
+    expect((await v1.ask("POST", "/tenants/shop/vclusters", other)).status).toBe(400);
+  });
+
   test("an upgrade says one version, in either word", async () => {
     const upgrade = find("POST", "/upgrade");
     for (const body of [{ version: "1.31" }, { version: "v1.31" }])

@@ -7,6 +7,8 @@ import type {
   FailoverRequest,
   HaMaintenanceRequest,
   JoinTokenRequest,
+  ScaleRequest,
+  SleepRequest,
   VmBackupRequest,
 } from "@gpve/contracts/v1/bodies.ts";
 import { openApiOfPve } from "@gpve/contracts/v1/openapi-pve.ts";
@@ -21,6 +23,7 @@ import { planObjects } from "../../application/v1/plan-objects.ts";
 import type { Validator } from "../../application/v1/validation.ts";
 import type { ScaleAsk } from "../../application/vcluster/virtual-clusters.ts";
 import { schedulerOperations } from "./scheduler-operations.ts";
+import { scaleAsk, sleepMode } from "./vc-bodies.ts";
 import { vcSaveOperations } from "./vc-save-operations.ts";
 import type { Call, Reply } from "./call.ts";
 import { coverage, discovery } from "./discovery.ts";
@@ -168,11 +171,11 @@ export function fixedOperations(
     nodeVclusterPods: async ({ params, ctx }) => ({
       body: { pods: await deps.podMapping.on(params["name"] ?? "", ctx) },
     }),
-    scaleVcluster: (call) => scaleTo(call.body as ScaleAsk, call),
-    patchVclusterScale: (call) => scaleTo((call.body as { workerNodes: ScaleAsk }).workerNodes, call),
+    scaleVcluster: (call) => scaleTo(scaleAsk(call.body as ScaleRequest), call),
+    patchVclusterScale: (call) => scaleTo(scaleAsk(call.body as ScaleRequest), call),
     wakeVcluster: (call) => vcluster("wake", call),
-    sleepVcluster: async ({ params, query, ctx, once: wanted }) => {
-      const mode = query["mode"] === "warm" ? "warm" : "cold";
+    sleepVcluster: async ({ params, query, body, ctx, once: wanted }) => {
+      const mode = sleepMode(query["mode"], body as SleepRequest);
       const run = () => deps.vclusters.sleep(params["name"] ?? "", mode, ctx, wanted?.id ?? ctx.requestId);
       return { body: { task: await idempotency.once(wanted, run) } };
     },

@@ -8,16 +8,19 @@ type Fields = Readonly<Record<string, unknown>>;
 export function newObject(route: V1Route, tenant: Tenant, body: unknown): unknown {
   const { kind, verb } = route;
   if (kind === undefined || verb !== "create" || !isFields(body)) return body;
-  const whole =
-    kind.flatBody === true && !("metadata" in body) && !("spec" in body) ? wrapped(kind.kind, body) : body;
+  const whole = kind.flatBody === true ? wholeBody(kind.kind, body) : body;
   const { defaultNamespace } = kind;
   const metadata = isFields(whole["metadata"]) ? whole["metadata"] : undefined;
   if (metadata === undefined || defaultNamespace === undefined || tenant !== undefined) return whole;
   return { ...whole, metadata: { namespace: defaultNamespace, ...metadata } };
 }
 
-function wrapped(kind: string, { name, ...spec }: Fields): Fields {
-  return { apiVersion: API_VERSION, kind, metadata: { name }, spec };
+/** What is said flat has neither metadata nor spec; what has them may go without the words that the path says too. */
+function wholeBody(kind: string, body: Fields): Fields {
+  const words = { apiVersion: API_VERSION, kind };
+  if ("metadata" in body || "spec" in body) return { ...words, ...body };
+  const { name, ...spec } = body;
+  return { ...words, metadata: { name }, spec };
 }
 
 function isFields(value: unknown): value is Fields {

@@ -1,5 +1,4 @@
 // Backup, restore, upgrade, moves and new authorities of virtual clusters in /api/v1.
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { FixedOperation } from "@gpve/contracts/v1/routes.ts";
 import type {
   VcBackupRequest,
@@ -11,6 +10,7 @@ import type {
 import type { Idempotency } from "../../application/v1/idempotency.ts";
 import type { Call, Reply } from "./call.ts";
 import type { V1Deps } from "./ports.ts";
+import { wantedVersion } from "./vc-bodies.ts";
 
 type SaveOperation = Extract<
   FixedOperation,
@@ -71,17 +71,4 @@ export function vcSaveOperations(
         vclusterSaves.rotateCa(call.params["name"] ?? "", call.body as VcRotateRequest, call.ctx, id),
       ),
   };
-}
-
-/** Said in either of two words; in both only where they agree. */
-function wantedVersion({ version, targetVersion, drain = false }: VcUpgradeRequest): {
-  readonly version: string;
-  readonly drain: boolean;
-} {
-  const said = version ?? targetVersion;
-  const refuse = (why: string): AppError =>
-    new AppError("request.invalid", `the body: version: ${why}`, { errors: { version: why } });
-  if (said === undefined) throw refuse("is missing: say 1.36 or 1.36.4");
-  if (targetVersion !== undefined && targetVersion !== said) throw refuse("and targetVersion differ");
-  return { version: said.replace(/^v/, ""), drain };
 }
