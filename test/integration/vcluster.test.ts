@@ -4,6 +4,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { limitIn, memoryFile } from "@gpve/agent/infrastructure/cgroup/memory-limit.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { goSettings } from "../support/go-settings.ts";
 import { mainFile, nodeBinary, startGpve, type Gpve } from "../support/gpve.ts";
@@ -48,6 +49,15 @@ function pidOf(part: string): number {
   return (JSON.parse(state) as { pid: number }).pid;
 }
 
+/** In bytes, as the kernel holds it. */
+function memoryLimit(pid: number): number {
+  const groups = readFileSync(`/proc/${pid}/cgroup`, "utf8");
+  const one = /^\d+:(?:[^:]*,)?memory(?:,[^:]*)?:(.*)$/m.exec(groups)?.[1];
+  const two = /^0::(.*)$/m.exec(groups)?.[1];
+  const folder = one === undefined ? join("/sys/fs/cgroup", two ?? "") : join("/sys/fs/cgroup/memory", one);
+  return limitIn(join(folder, memoryFile(one === undefined ? 2 : 1)));
+}
+
 describe.skipIf(!canRunClusters)("a virtual cluster", () => {
   const kubeconfig = (): string => join(gpve.data, "demo.kubeconfig");
 
@@ -69,6 +79,16 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       out: expect.stringContaining("Virtual cluster demo runs Kubernetes 1."),
     });
     console.info(made.err);
+  });
+
+  test("has no more of its node than its tier may", () => {
+    const limits = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"].map((part) =>
+      memoryLimit(pidOf(part)),
+    );
+    const sum = limits.reduce((all, each) => all + each, 0);
+    expect(sum).toBeLessThanOrEqual(2 * 2 ** 30);
+    // A kernel counts whole pages.
+    expect(sum).toBeGreaterThan(2 * 2 ** 30 - 4 * 4_096);
   });
 
   test("answers an unmodified kubectl", async () => {

@@ -12,7 +12,7 @@ export const CAN_CONFINE = process.getuid?.() === 0;
 export const TOOLS_INSTANCE = `tools${process.pid}`;
 
 export interface ConfinedToolsOptions {
-  readonly bounds?: Required<GuestBounds>;
+  readonly bounds?: Required<Omit<GuestBounds, "cpus">>;
   /** As root confines, or as an ordinary user does. */
   readonly as?: "root" | "user";
   readonly exec?: Exec;

@@ -46,6 +46,7 @@ export interface GuestBounds {
   readonly memoryBytes?: number;
   /** Processes and threads. */
   readonly tasks?: number;
+  readonly cpus?: number;
 }
 
 export interface GuestUsage {

@@ -25,13 +25,18 @@ describe("the spec of a virtual cluster", () => {
     const spec = readVirtualClusterSpec({
       kubernetesVersion: "v1.36",
       controlPlane: { tier: "standard", backingStore: "SQLite", replicas: 1 },
-      workerNodes: { mode: "private", count: 0 },
+      workerNodes: { mode: "Private", count: 0 },
       isolationLevel: "L1_Namespace",
       node: "n1",
     });
     expect(shownVirtualClusterSpec(spec)).toEqual({
       kubernetesVersion: "1.36",
-      controlPlane: { tier: "Standard", backingStore: "sqlite", replicas: 1 },
+      controlPlane: {
+        tier: "Standard",
+        backingStore: "sqlite",
+        replicas: 1,
+        resources: { cpu: "4", memory: "4Gi" },
+      },
       workerNodes: { mode: "private", count: 0, resources: { cpu: "2", memory: "2Gi" } },
       isolationLevel: "L1",
       networking: { podCIDR: "10.244.0.0/16", serviceCIDR: "10.96.0.0/16", dnsDomain: "cluster.local" },

@@ -5,6 +5,7 @@ import { type BackingStore, BACKING_STORES, readExternalEndpoints, TIER_STORES }
 import { requireUsableNetworks } from "./free-networks.ts";
 import { invalidSpec } from "./invalid-spec.ts";
 import { type OidcIssuer, readIssuer } from "./issuer.ts";
+import { type ControlPlaneSize, controlPlaneSizeOf, readControlPlaneSize } from "./control-plane-size.ts";
 import { cidrsOverlap, readCidr } from "./cidr.ts";
 import {
   DEFAULT_VNODE_SIZE,
@@ -34,6 +35,8 @@ export interface VirtualClusterSpec {
   /** Whom it vouches for may log in; absent: nobody but those with kubeconfigs and accounts of the cluster. */
   readonly oidc?: OidcIssuer;
   readonly replicas: number;
+  /** What its control plane may take; absent: as its tier has it. */
+  readonly controlPlaneSize?: ControlPlaneSize;
   readonly workers: number;
   /** Of each worker. */
   readonly workerSize: VnodeSize;
@@ -83,6 +86,7 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     ...given({ externalEndpoints: readExternalEndpoints(backingStore, control) }),
     ...given({ oidc: readIssuer(control["oidc"]) }),
     replicas: count("controlPlane.replicas", control["replicas"], TIER_STORES[tier].replicas),
+    ...given({ controlPlaneSize: readControlPlaneSize(fieldsOf(control, "resources"), tier) }),
     workers: count("workerNodes.count", workers["count"], 0),
     workerSize: sizeOf("workerNodes.resources", fieldsOf(workers, "resources")),
     ...readPools(workers["pools"], { count: (field, value) => count(field, value, 1), size: sizeOf }),
@@ -116,13 +120,14 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
       tier: spec.tier,
       backingStore: spec.backingStore,
       replicas: spec.replicas,
+      resources: shownSize(controlPlaneSizeOf(spec)),
       ...given({ externalEtcdEndpoint: spec.externalEndpoints?.join(",") }),
       ...(spec.oidc === undefined ? {} : { oidc: { ...spec.oidc } }),
     },
     workerNodes: {
       mode: "private",
       count: spec.workers,
-      resources: { cpu: String(spec.workerSize.cpus), memory: formatQuantity(spec.workerSize.memoryBytes) },
+      resources: shownSize(spec.workerSize),
       ...shownPools(spec),
       ...(spec.nodeSelector === undefined ? {} : { nodeSelector: { ...spec.nodeSelector } }),
     },
@@ -138,6 +143,10 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
     ...(spec.spread === true ? { scheduling: { spread: true } } : {}),
     ...(spec.node === "" ? {} : { node: spec.node }),
   };
+}
+
+function shownSize({ cpus, memoryBytes }: VnodeSize): Fields {
+  return { cpu: String(cpus), memory: formatQuantity(memoryBytes) };
 }
 
 /** What this release does not do yet is refused, with what it does. */

@@ -77,6 +77,8 @@ describe("a guest's cgroup", () => {
     expect([read("memory.max"), read("memory.swap.max"), read("pids.max")]).toEqual(["700", "700", "9"]);
     expect(groups.bound("100", { memoryBytes: 600, tasks: 8 })).toEqual([]);
     expect([read("memory.max"), read("memory.swap.max"), read("pids.max")]).toEqual(["700", "700", "9"]);
+    expect(groups.bound("100", { cpus: 0.5 })).toEqual([]);
+    expect(read("cpu.max")).toBe("50000 100000");
     fill({
       "cpu.stat": "usage_usec 7\nuser_usec 1\n",
       "memory.current": "900\n",

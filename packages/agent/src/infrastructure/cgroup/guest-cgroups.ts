@@ -75,7 +75,7 @@ export class GuestCgroups {
   }
 
   /** Raises the guest's bounds to these. Returns what this host cannot bound, in words. */
-  bound(id: string, { memoryBytes = 0, tasks = 0 }: GuestBounds): string[] {
+  bound(id: string, { memoryBytes = 0, tasks = 0, cpus = 0 }: GuestBounds): string[] {
     const missing: string[] = [];
     const raise = (wanted: number, file: string, controller: string, set: () => void): void => {
       const path = this.#file(id, file, controller);
@@ -88,6 +88,9 @@ export class GuestCgroups {
     };
     raise(memoryBytes, memoryFile(this.version), "memory", () => this.#setMemory(id, memoryBytes));
     raise(tasks, "pids.max", "pids", () => this.#write(id, "pids.max", "pids", String(tasks)));
+    const quota = this.#file(id, this.version === 2 ? "cpu.max" : "cpu.cfs_quota_us", "cpu");
+    if (cpus > 0 && quota !== undefined && existsSync(quota)) this.apply(id, { cpuLimit: cpus });
+    else if (cpus > 0) missing.push("this host has no cpu cgroup: CPU time is not bounded");
     return missing;
   }
 

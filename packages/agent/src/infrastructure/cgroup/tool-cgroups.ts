@@ -18,7 +18,7 @@ export interface ToolGroup {
 }
 
 /** Many times what an honest qemu-img takes: caches of metadata, buffers, a thread for each request. */
-export const TOOL_BOUNDS: Required<GuestBounds> = { memoryBytes: 2 * 1024 ** 3, tasks: 256 };
+export const TOOL_BOUNDS: Required<Omit<GuestBounds, "cpus">> = { memoryBytes: 2 * 1024 ** 3, tasks: 256 };
 const CPUS = 4;
 const PERIOD_US = 100_000;
 /** Half of what a guest or service has: images can wait. */
@@ -30,7 +30,7 @@ const REMOVE_TRIES = 50;
 
 export class ToolCgroups {
   readonly #parent: string;
-  readonly #bounds: Required<GuestBounds>;
+  readonly #bounds: Required<Omit<GuestBounds, "cpus">>;
   readonly #hierarchies: CgroupHierarchies;
   readonly #clock: Clock;
   #made = 0;

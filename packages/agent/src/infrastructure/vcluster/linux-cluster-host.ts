@@ -6,6 +6,7 @@
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import { controlPlaneSizeOf, partBounds } from "@gpve/domain/vcluster/control-plane-size.ts";
 import { API_PORT, BALANCER_PORT } from "@gpve/domain/vcluster/control-plane.ts";
 import { type FrontRoute, serverName } from "@gpve/domain/vcluster/cluster-front.ts";
 import { endpointAddress, type ExternalEtcdKeys } from "@gpve/domain/vcluster/backing-store.ts";
@@ -143,14 +144,21 @@ export class LinuxClusterHost implements ClusterHost {
     const id = idOf(name, part);
     const running = processes.get(id);
     if (running !== undefined && !running.hasExited) return;
+    const { cpus, memoryBytes, goMemoryBytes } = partBounds(part, partsOf(cluster), controlPlaneSizeOf(spec));
     await processes.start({
       id,
       label: `${part} of virtual cluster ${name}`,
       ...partCommand(this.#deps, part, { ...this.#storePlace(cluster), folder: this.#place(name) }),
       network: this.#network(cluster).namespaceFile,
       // Half of the memory for a little more work: most clusters of this tier do nothing most of the time.
-      env: { ...MINIMAL_ENV, HOME: "/", TMPDIR: "/tmp", ...(spec.tier === "Starter" ? { GOGC: "25" } : {}) },
-      bounds: { tasks: 4_096 },
+      env: {
+        ...MINIMAL_ENV,
+        HOME: "/",
+        TMPDIR: "/tmp",
+        ...(spec.tier === "Starter" ? { GOGC: "25" } : {}),
+        GOMEMLIMIT: String(goMemoryBytes),
+      },
+      bounds: { tasks: 4_096, cpus, memoryBytes },
     });
   }
 

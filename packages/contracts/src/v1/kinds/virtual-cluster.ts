@@ -6,22 +6,19 @@ import { VC_PHASES } from "../vc-phase.ts";
 
 const closed = { additionalProperties: false };
 const count = Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 0 }));
-const resources = Type.Optional(
-  Type.Object(
-    {
-      cpu: Type.Optional(
-        Type.Union([Type.String(), Type.Number()], {
-          description: "Of each worker: 2 or 500m; default 2.",
-        }),
-      ),
-      memory: Type.Optional(
-        Type.Union([Type.String(), Type.Integer()], {
-          description: "Of each worker: 2Gi, or bytes; default 2Gi.",
-        }),
-      ),
-    },
-    closed,
-  ),
+const sizes = (cpu: string, memory: string) =>
+  Type.Optional(
+    Type.Object(
+      {
+        cpu: Type.Optional(Type.Union([Type.String(), Type.Number()], { description: cpu })),
+        memory: Type.Optional(Type.Union([Type.String(), Type.Integer()], { description: memory })),
+      },
+      closed,
+    ),
+  );
+const resources = sizes(
+  "Of each worker: 2 or 500m; default 2.",
+  "Of each worker: 2Gi, or bytes; default 2Gi.",
 );
 const oidc = Type.Object(
   {
@@ -137,6 +134,10 @@ export const virtualClusterKind: KindDeclaration = {
                 description:
                   "1, or 3 with backingStore etcd: each on a node of its own, and the API answers when one is lost. Default as the tier has it.",
               }),
+            ),
+            resources: sizes(
+              "The most that each part of it may use: 2 or 500m; default as the tier has it.",
+              "The most that all parts of it may have together: 2Gi, or bytes; default as the tier has it.",
             ),
           },
           closed,
