@@ -514,6 +514,23 @@ describe("virtual clusters at a server", () => {
     expect(names()).toEqual([]);
   });
 
+  test("go also when their node is no member any more, and not while it is one that is away", async () => {
+    const { create, clusters, names, asked, records, answers, key } = await world();
+    await create("demo", "b");
+    answers(() => {
+      throw new AgentUnreachable(595, "No route to host");
+    });
+    await expect(clusters.remove(key("demo"), context("d1"))).rejects.toThrow("No route to host");
+    expect(names()).toEqual(["demo"]);
+    await records.transact((tx) => {
+      const now = tx.get(vclusterCollection, key("demo"))?.value;
+      if (now !== undefined) tx.put(vclusterCollection, key("demo"), { ...now, node: "gone" });
+    });
+    asked.length = 0;
+    await clusters.remove(key("demo"), context("d2"));
+    expect([names(), asked]).toEqual([[], []]);
+  });
+
   test("of one name in two tenants are two: to their nodes, in the store, and when one goes", async () => {
     const { create, clusters, key, asked, names, records } = await world();
     await create("demo");

@@ -3,8 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
-import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
-import { standbyLineId } from "@gpve/domain/vcluster/standby/standby.ts";
+import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
@@ -40,6 +39,7 @@ import {
   requireWhole,
   workingNodes,
 } from "./replicas/replica-nodes.ts";
+import { removeCluster, removeFrom } from "./remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
 import { untilRunning } from "./until-running.ts";
@@ -141,21 +141,9 @@ export class VirtualClusters {
 
   /** Resolves when nothing of it is left. */
   async remove(key: string, ctx: RequestContext): Promise<void> {
-    const { records } = this.#deps;
     const record = this.require(key);
-    // Its control plane last.
-    requireStill(records, record);
-    await this.#leave(record);
-    const left = [record.formerly ?? [], record.abandoned ?? []].flat();
-    for (const node of new Set([...left, ...nodesOf(record).toReversed()]))
-      await this.#removeFrom(node, record, ctx);
-    await this.#forgetStandby(this.require(key), ctx);
-    await records.transact((tx) => {
-      const { standby } = tx.get(vclusterCollection, key)?.value ?? {};
-      const note = moveId(0, standbyLineId(key, standby?.generation ?? 0));
-      if (tx.get(moveCollection, note) !== undefined) tx.delete(moveCollection, note);
-      tx.delete(vclusterCollection, key);
-    });
+    requireStill(this.#deps.records, record);
+    await removeCluster(this.#deps, record, ctx);
   }
 
   async kubeconfig(
@@ -249,25 +237,6 @@ export class VirtualClusters {
     throw gone(key);
   }
 
-  /** Its replicas are not to be replaced while they go, and nobody begins to follow it. */
-  async #leave(record: VirtualClusterRecord): Promise<void> {
-    const key = keyOf(record);
-    await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, key)?.value;
-      if (now !== undefined) tx.put(vclusterCollection, key, { ...now, isLeaving: true });
-    });
-  }
-
-  /** Its standby is another's to remove too: servers do so as soon as they hear of it. */
-  async #forgetStandby(record: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
-    const { tenant, standby } = record;
-    if (standby === undefined) return;
-    const route = "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}" as const;
-    await this.#deps.calls
-      .call(standby.node, route, { vcluster: keyOf(record), tenant }, ctx)
-      .catch((err: unknown) => ignore(err, "what is left there goes when its node is back"));
-  }
-
   /** Whom to ask. */
   #at(record: VirtualClusterRecord): string {
     return answeringNode(this.#deps.board, record);
@@ -290,21 +259,11 @@ export class VirtualClusters {
     return nodes === undefined ? undefined : { network: freeNetwork(known), nodes };
   }
 
-  async #removeFrom(node: string, record: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
-    const { calls, taskEnd } = this.#deps;
-    const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
-    // Another than the one that may have made it: to a node one id is one piece of work.
-    const { tenant } = record;
-    const asked = { vcluster: keyOf(record), tenant, requestId: `${ctx.requestId}-delete` };
-    const { data } = await calls.call(node, route, asked, ctx);
-    await taskEnd(data, ctx.signal);
-  }
-
   /** A node did not take its part: those that did give it up again. Answers whether nothing is left. */
   async #takeBack(record: VirtualClusterRecord, ctx: RequestContext): Promise<boolean> {
     let isGone = true;
     for (const node of nodesOf(record).toReversed())
-      await this.#removeFrom(node, record, ctx).catch((err: unknown) => {
+      await removeFrom(this.#deps, node, record, ctx).catch((err: unknown) => {
         ignore(err, "told by the first failure; what is left there goes when the cluster is deleted");
         isGone = false;
       });
