@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
@@ -35,4 +36,32 @@ test("a pod is on a worker, and that on a node with so much to do", async () => 
   ]);
   await expect(mapping.of({ ...asked, pod: "x" }, ctx)).rejects.toThrow("no pod 'x' in namespace 'default'");
   await expect(mapping.of({ ...asked, vcluster: "no" }, ctx)).rejects.toThrow("there is no VirtualCluster");
+});
+
+test("a pod of a node that is there is found while another node of its cluster is away", async () => {
+  const records = new MemoryRecords();
+  const spec = readVirtualClusterSpec({});
+  const nodes = ["n1", "n2"].map((node) => ({ node, address: "192.0.2.1" }));
+  await records.transact((tx) =>
+    tx.put(vclusterCollection, "demo", {
+      name: "demo",
+      tenant: "t",
+      node: "n1",
+      spec,
+      spread: { network: 1, nodes },
+      madeBy: "",
+    }),
+  );
+  const calls = {
+    call: async (node: string) => {
+      if (node === "n1") throw new AgentUnreachable(595, "No route to host");
+      return { data: [row] };
+    },
+  } as unknown as ConstructorParameters<typeof PodMapping>[0]["calls"];
+  const board = { get: () => undefined } as unknown as NodeBoard;
+  const mapping = new PodMapping({ records, board, calls });
+  const asked = { vcluster: "demo", pod: "web", namespace: "default" };
+  expect(await mapping.of(asked, ctx)).toMatchObject({ node: "n2" });
+  // It may be on the one that nobody can ask.
+  await expect(mapping.of({ ...asked, pod: "x" }, ctx)).rejects.toThrow("No route to host");
 });

@@ -1,6 +1,7 @@
 // Where pods of virtual clusters run. Their nodes know it, also while a cluster sleeps.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { VclusterPodRow } from "@gpve/contracts/agent/agent-messages.ts";
+import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { nodesOf, vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -53,11 +54,19 @@ export class PodMapping {
       throw new AppError("object.not_found", `there is no VirtualCluster '${vcluster}'`);
     const { tenant } = found;
     const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods" as const;
+    // One that is away keeps nobody from what the others know.
+    let away: AgentUnreachable | undefined;
     for (const node of nodesOf(found)) {
-      const { data } = await calls.call(node, route, { vcluster, tenant }, ctx);
-      const row = data.find((each) => each.namespace === namespace && each.name === pod);
-      if (row !== undefined) return this.#mapped(node, row);
+      try {
+        const { data } = await calls.call(node, route, { vcluster, tenant }, ctx);
+        const row = data.find((each) => each.namespace === namespace && each.name === pod);
+        if (row !== undefined) return this.#mapped(node, row);
+      } catch (err) {
+        if (!(err instanceof AgentUnreachable)) throw err;
+        away = err;
+      }
     }
+    if (away !== undefined) throw away;
     throw new AppError(
       "object.not_found",
       `no pod '${pod}' in namespace '${namespace}' runs on a worker of '${found.name}'`,

@@ -1,3 +1,4 @@
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { expect, test } from "vitest";
 import { boardOf, oneCluster } from "./testing/cluster-report.ts";
 import { vclusterMetrics } from "./vcluster-metrics.ts";
@@ -26,4 +27,21 @@ test("a cluster's figures are those of the node that has it", () => {
 
 test("a node that is away tells nothing", () => {
   expect(vclusterMetrics(boardOf("offline"), clusters)).toBe("");
+});
+
+test("of several replicas one that serves tells, also while the first one's node is away", () => {
+  const views = new Map(
+    ["n1", "n2", "n3"].map((node) => {
+      const health = node === "n1" ? "offline" : "online";
+      const power = node === "n3" ? "hot" : "cold";
+      const report = { vclusters: [{ name: "trio", phase: "Running", power }] };
+      return [node, { node, health, report } as unknown as NodeView];
+    }),
+  );
+  const board = { get: (node: string) => views.get(node) } as unknown as NodeBoard;
+  const nodes = [...views.keys()].map((node, slot) => ({ node, address: `192.0.2.${slot}`, slot }));
+  const trio = { value: { name: "trio", tenant: "shop", node: "n1", spread: { network: 1, nodes } } };
+  expect(vclusterMetrics(board, [trio])).toContain(
+    'gpve_vc_power_state{vcluster="trio",tenant="shop",state="hot"} 1',
+  );
 });

@@ -1,6 +1,7 @@
 // Figures of virtual clusters, as their nodes told them last. A node that is away shows none of its own.
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { answeringNode } from "../../application/vcluster/replicas/replica-nodes.ts";
 import { runtimeIn, type VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { histogramText, metricText, type Sample } from "@gpve/kit/telemetry/exposition.ts";
 
@@ -10,11 +11,14 @@ type Row = VirtualClusterRuntime & {
 
 export function vclusterMetrics(
   board: NodeBoard,
-  clusters: readonly { readonly value: Pick<VirtualClusterRecord, "name" | "key" | "tenant" | "node"> }[],
+  clusters: readonly {
+    readonly value: Pick<VirtualClusterRecord, "name" | "key" | "tenant" | "node" | "spread">;
+  }[],
 ): string {
   const rows = clusters.flatMap(({ value }): Row[] => {
-    const { name, tenant, node } = value;
-    const view = board.get(node);
+    const { name, tenant } = value;
+    // Of several replicas each tells what it has answered itself: one that serves stands for all.
+    const view = board.get(answeringNode(board, value));
     const found = runtimeIn(view?.report?.vclusters, keyOf(value));
     return view?.health !== "online" || found === undefined
       ? []
