@@ -39,7 +39,13 @@ describe("the spec of a virtual cluster", () => {
       },
       workerNodes: { mode: "private", count: 0, resources: { cpu: "2", memory: "2Gi" } },
       isolationLevel: "L1",
-      networking: { podCIDR: "10.244.0.0/16", serviceCIDR: "10.96.0.0/16", dnsDomain: "cluster.local" },
+      networking: {
+        podCIDR: "10.244.0.0/16",
+        serviceCIDR: "10.96.0.0/16",
+        dnsDomain: "cluster.local",
+        cni: "bridge",
+        exposure: "auto",
+      },
       sleep: { mode: "warm", afterIdleSeconds: 900 },
       node: "n1",
     });
@@ -60,6 +66,33 @@ describe("the spec of a virtual cluster", () => {
     const spec = readVirtualClusterSpec({ quota: { storage: "1Gi" }, networking: { egress: "NAT" } });
     expect(spec).toMatchObject({ volumeBytes: 2 ** 30, egress: "nat" });
     expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
+  });
+
+  test("bounds what its workers have together, pools too", () => {
+    const quota = { cpu: "8", memory: "12Gi", storage: "1Gi" };
+    const pools = [{ name: "build", count: 1, resources: { cpu: 4, memory: "8Gi" } }];
+    const read = (count: number) => readVirtualClusterSpec({ quota, workerNodes: { count, pools } });
+    const spec = read(2);
+    expect(spec).toMatchObject({ workerQuota: { cpus: 8, memoryBytes: 12 * 2 ** 30 }, volumeBytes: 2 ** 30 });
+    expect(shownVirtualClusterSpec(spec)).toMatchObject({ quota });
+    expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
+    expect(() => read(3)).toThrow("spec.quota.cpu: its workers would have 10 CPUs, and its quota is 8");
+    const memory = { quota: { memory: "1Gi" }, workerNodes: { count: 1 } };
+    expect(() => readVirtualClusterSpec(memory)).toThrow("its workers would have 2Gi, and its quota is 1Gi");
+    expect(() => readVirtualClusterSpec({ quota: { cpu: "lots" } })).toThrow("quota.cpu");
+  });
+
+  test("has the network that gpve makes, and says where kubeconfigs lead", () => {
+    const spec = readVirtualClusterSpec({ networking: { cni: "Bridge", exposure: "Server" } });
+    expect(spec.exposure).toBe("server");
+    expect(shownVirtualClusterSpec(spec)).toMatchObject({
+      networking: { cni: "bridge", exposure: "server" },
+    });
+    expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
+    expect(() => readVirtualClusterSpec({ networking: { cni: "calico" } })).toThrow("must be bridge");
+    expect(() => readVirtualClusterSpec({ networking: { exposure: "world" } })).toThrow(
+      "must be one of auto, node, server",
+    );
   });
 
   test("takes a controller for Ingresses, and shows it", () => {

@@ -7,6 +7,13 @@ import { invalidSpec } from "./invalid-spec.ts";
 import { type OidcIssuer, readIssuer } from "./issuer.ts";
 import { type ControlPlaneSize, controlPlaneSizeOf, readControlPlaneSize } from "./control-plane-size.ts";
 import { cidrsOverlap, readCidr } from "./cidr.ts";
+import { CNI, type Exposure, EXPOSURES, requireOwnCni } from "./cluster-network-choice.ts";
+import {
+  type ClusterQuota,
+  readClusterQuota,
+  requireWithinQuota,
+  shownClusterQuota,
+} from "./cluster-quota.ts";
 import {
   DEFAULT_VNODE_SIZE,
   LEAST_VNODE_SIZE,
@@ -25,7 +32,7 @@ import { readSleepPolicy, type SleepPolicy, sleepPolicyOf } from "./sleep-policy
 export const ISOLATION_LEVELS = ["L1", "L2", "L3"] as const;
 export type IsolationLevel = (typeof ISOLATION_LEVELS)[number];
 
-export interface VirtualClusterSpec {
+export interface VirtualClusterSpec extends ClusterQuota {
   /** As asked for, "1.36" or "1.36.4"; "" = the newest that is there. */
   readonly kubernetesVersion: string;
   readonly tier: Tier;
@@ -52,8 +59,8 @@ export interface VirtualClusterSpec {
   readonly egress?: "nat";
   /** What serves its Ingresses; absent: nothing of ours. */
   readonly ingress?: "traefik";
-  /** What its persistent volumes may have together; absent: no bound. */
-  readonly volumeBytes?: number;
+  /** Absent: auto. */
+  readonly exposure?: Exclude<Exposure, "auto">;
   /** Absent: as its tier has it. */
   readonly sleep?: SleepPolicy;
   /** Its workers are dealt out to several nodes; absent: all are where its control plane is. */
@@ -79,6 +86,7 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     TIER_STORES[tier].store,
   );
   requireWorkerMode(workers["mode"]);
+  requireOwnCni(networking["cni"]);
   const read: VirtualClusterSpec = {
     kubernetesVersion: versionText(spec["kubernetesVersion"]),
     tier,
@@ -101,7 +109,8 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     ...(oneOf("networking.ingress", networking["ingress"], ["none", "traefik"], "none") === "traefik"
       ? { ingress: "traefik" as const }
       : {}),
-    ...readVolumeBytes(fieldsOf(spec, "quota")["storage"]),
+    ...readExposure(networking["exposure"]),
+    ...readClusterQuota(fieldsOf(spec, "quota")),
     sleep: readSleepPolicy(spec["sleep"], tier),
     ...(fieldsOf(spec, "scheduling")["spread"] === true ? { spread: true } : {}),
     node: text(spec["node"]) ?? "",
@@ -136,9 +145,11 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
       podCIDR: spec.podCidr,
       serviceCIDR: spec.serviceCidr,
       dnsDomain: spec.dnsDomain,
+      cni: CNI,
+      exposure: spec.exposure ?? "auto",
       ...given({ egress: spec.egress, ingress: spec.ingress }),
     },
-    ...(spec.volumeBytes === undefined ? {} : { quota: { storage: formatQuantity(spec.volumeBytes) } }),
+    ...given({ quota: shownClusterQuota(spec) }),
     sleep: { ...(spec.sleep ?? sleepPolicyOf(spec.tier)) },
     ...(spec.spread === true ? { scheduling: { spread: true } } : {}),
     ...(spec.node === "" ? {} : { node: spec.node }),
@@ -173,6 +184,7 @@ function requireOffered(spec: VirtualClusterSpec): void {
       "workers of level L2 on several nodes are not offered by this release: leave it out, or ask for L1",
     );
   if (isolationLevel === "L3") requireMachines(spec);
+  requireWithinQuota(spec);
   if (workers > MOST_VNODES)
     throw invalidSpec("workerNodes.count", `a node has room for ${MOST_VNODES} workers of a cluster`);
   if (workers > 0 && podNetwork(podCidr, workers - 1) === undefined)
@@ -296,11 +308,9 @@ function sizeOf(field: string, resources: Fields): VnodeSize {
   return { cpus, memoryBytes };
 }
 
-function readVolumeBytes(value: unknown): Pick<VirtualClusterSpec, "volumeBytes"> {
-  if (value === undefined) return {};
-  const volumeBytes = readBytes(value);
-  if (volumeBytes === undefined) throw invalidSpec("quota.storage", "must be bytes, such as 20Gi");
-  return { volumeBytes };
+function readExposure(value: unknown): Pick<VirtualClusterSpec, "exposure"> {
+  const exposure = oneOf("networking.exposure", value, EXPOSURES, "auto");
+  return exposure === "auto" ? {} : { exposure };
 }
 
 function readSelector(value: unknown): Pick<VirtualClusterSpec, "nodeSelector"> {

@@ -169,6 +169,19 @@ export const virtualClusterKind: KindDeclaration = {
             podCIDR: Type.Optional(Type.String({ default: "10.244.0.0/16" })),
             serviceCIDR: Type.Optional(Type.String({ default: "10.96.0.0/16" })),
             dnsDomain: Type.Optional(Type.String({ default: "cluster.local" })),
+            cni: Type.Optional(
+              Type.String({
+                description: "bridge: a network of gpve's own, with VXLAN between nodes.",
+                default: "bridge",
+              }),
+            ),
+            exposure: Type.Optional(
+              Type.String({
+                description:
+                  "Where new kubeconfigs lead: node, to the cluster's own port there; server, to gpve's servers, by its name; auto: to the servers where there are several nodes.",
+                default: "auto",
+              }),
+            ),
             egress: Type.Optional(
               Type.String({
                 description: "nat: pods go out by the ways of their node, in its name; none: they do not.",
@@ -189,6 +202,16 @@ export const virtualClusterKind: KindDeclaration = {
       quota: Type.Optional(
         Type.Object(
           {
+            cpu: Type.Optional(
+              Type.Union([Type.String(), Type.Number()], {
+                description: "What its workers may have together, 8 or 2500m. Default no bound.",
+              }),
+            ),
+            memory: Type.Optional(
+              Type.Union([Type.String(), Type.Integer()], {
+                description: "What its workers may have together, 16Gi or bytes. Default no bound.",
+              }),
+            ),
             storage: Type.Optional(
               Type.Union([Type.String(), Type.Integer()], {
                 description:

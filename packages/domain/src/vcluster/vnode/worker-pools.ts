@@ -19,7 +19,7 @@ interface Grouped {
   readonly workers: number;
   readonly pools?: readonly WorkerPool[];
 }
-interface Sized extends Grouped {
+export interface Sized extends Grouped {
   readonly workerSize: VnodeSize;
 }
 

@@ -10,5 +10,7 @@ export function boundedVolumes(quotas: Pick<QuotaView, "quotasOn">, tenant: stri
     .some(({ limits, requests }) =>
       [limits, requests].flatMap((each) => Object.keys(each)).some((key) => /^storage(?:\/|$)/.test(key)),
     );
-  return isBounded && volumeBytes === undefined ? { ...spec, quota: { storage: 0 } } : spec;
+  return isBounded && volumeBytes === undefined
+    ? { ...spec, quota: { ...(spec["quota"] as Fields | undefined), storage: 0 } }
+    : spec;
 }

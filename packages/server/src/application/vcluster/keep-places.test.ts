@@ -95,7 +95,10 @@ test("kubeconfigs name the servers where another node can go on with it, else by
   expect(passingServer(board, record, "gpve.example.org:8006")).toBe("https://gpve.example.org:8006");
   for (const host of ["127.0.0.1:8006", "localhost", "[::1]:8006", "bad host", undefined])
     expect(passingServer(board, record, host)).toBeUndefined();
+  const to = (exposure: "node" | "server") => ({ ...demo, spec: { ...demo.spec, exposure } });
+  expect(passingServer(board, to("node"), "gpve.example.org:8006")).toBeUndefined();
   delete addresses["n1"];
+  expect(passingServer(board, to("server"), "127.0.0.1:8006")).toBe("https://127.0.0.1:8006");
   for (const each of [record, demo])
     expect(passingServer(board, each, "gpve.example.org:8006")).toBeUndefined();
   await close();

@@ -95,7 +95,7 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
           "request.invalid",
           `virtual cluster '${name}' stays in tenant '${previous.namespace}'`,
         );
-      if (sameJson({ ...previous.spec, ...wanted }, previous.spec)) return;
+      if (sameJson({ ...previous.spec, ...wanted, ...quotaOf(previous.spec, wanted) }, previous.spec)) return;
       const before = readVirtualClusterSpec(previous.spec);
       const { sleep = before.sleep } = read;
       const groups = [undefined, ...(before.pools ?? []).map((pool) => pool.name)];
@@ -105,7 +105,10 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
       });
       const scaled = counts.reduce((spec, { pool, count }) => withWorkers(spec, pool, count), before);
       const possible = { ...scaled, ...given({ sleep }) };
-      requireOnlyThose(name, shownVirtualClusterSpec(possible), { ...quotaOf(previous.spec), ...wanted });
+      requireOnlyThose(name, shownVirtualClusterSpec(possible), {
+        ...wanted,
+        ...quotaOf(previous.spec, wanted),
+      });
       if (sleep !== undefined && !sameJson(sleep, before.sleep))
         await vclusters.setSleep(idOf(previous), sleep, ctx);
       const [group, second] = counts.filter(({ pool, count }) => count !== workersIn(before, pool));
@@ -123,8 +126,9 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
 }
 
 /** A request that says none leaves what there is. */
-function quotaOf(spec: Fields): Fields {
-  return given({ quota: spec["quota"] });
+function quotaOf({ quota: before }: Fields, { quota: wanted }: Fields): Fields {
+  if (before === undefined) return given({ quota: wanted });
+  return { quota: { ...(before as Fields), ...(wanted as Fields | undefined) } };
 }
 
 /** What is neither a number of workers nor how it sleeps stays as it was made; says of each field what to do instead. */

@@ -77,11 +77,12 @@ export function passingServer(
   { spread, spec }: Pick<VirtualClusterRecord, "spread" | "spec">,
   host: string | undefined,
 ): string | undefined {
-  if (host === undefined || !/^[A-Za-z0-9.:[\]-]+$/.test(host)) return undefined;
+  const { exposure } = spec;
+  if (exposure === "node" || host === undefined || !/^[A-Za-z0-9.:[\]-]+$/.test(host)) return undefined;
   const areSeveral = board.list().length > 1;
   const outlivesNode = hasReplicas(spread) || (areSeveral && standbyRefusal(spec) === undefined);
   const isShared = areSeveral && !/^(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?$/i.test(host);
-  return outlivesNode || isShared ? `https://${host}` : undefined;
+  return exposure === "server" || outlivesNode || isShared ? `https://${host}` : undefined;
 }
 
 export interface ReplicaTarget {
