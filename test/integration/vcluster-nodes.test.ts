@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { type TestLab, newLab, tracesOf } from "../support/lab.ts";
-import { canRunClusters, components, ctl, kubectl } from "../support/vclusters.ts";
+import { canRunClusters, components, ctl, kubectl, type Said } from "../support/vclusters.ts";
 
 const canRun = canRunClusters && process.env["GPVE_VC_NODES"] === "1";
 if (!canRun)
@@ -42,11 +42,14 @@ describe.skipIf(!canRun)("a virtual cluster on two nodes", () => {
     writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata: { name }, spec }));
     expect(await kubectl(kubeconfig(), "apply", "-f", file)).toMatchObject({ code: 0 });
   };
-  const expectFetch = async (from: number, to: number): Promise<void> => {
+  const fetchedBy = async (from: number, to: number): Promise<Said> => {
     const path = "jsonpath={.status.podIP}";
     const { out: address } = await kubectl(kubeconfig(), "get", "pod", `web-${to}`, "-o", path);
     const fetched = ["exec", `web-${from}`, "--", "wget", "-qO-", `http://${address}:8080/`];
-    expect(await kubectl(kubeconfig(), ...fetched)).toMatchObject({ code: 0, out: `web-${to}\n` });
+    return kubectl(kubeconfig(), ...fetched);
+  };
+  const expectFetch = async (from: number, to: number): Promise<void> => {
+    expect(await fetchedBy(from, to)).toMatchObject({ code: 0, out: `web-${to}\n` });
   };
 
   const left = async () => (await tracesOf(lab.data)).filter((line) => /vclusters|-vc\d|gpve_vc_/.test(line));
@@ -264,7 +267,7 @@ describe.skipIf(!canRun)("a virtual cluster on two nodes", () => {
     }
     const { vnodes } = (await placeOf("copy")) as { vnodes: { node: string }[] };
     expect(new Set(vnodes.map(({ node }) => node)).size).toBe(1);
-    expect(await ctl(lab, "vc", "delete", "copy", "--yes")).toMatchObject({ code: 0 });
+    expect(await ctl(lab, "vc", "delete", "copy", "--yes", "--volumes")).toMatchObject({ code: 0 });
     const gone = ["delete", "--wait=true", "pod/keeper-1", "pod/keeper-2", "pvc/keeper-1", "pvc/keeper-2"];
     expect(await kubectl(kubeconfig(), ...gone)).toMatchObject({ code: 0 });
   }, 900_000);
@@ -285,7 +288,8 @@ describe.skipIf(!canRun)("a virtual cluster on two nodes", () => {
     for (const at of [1, 2]) await runPod(`web-${at}`, at);
     const wait = ["wait", "--for=condition=Ready", "pod/web-1", "pod/web-2", "--timeout=120s"];
     await expect.poll(async () => (await kubectl(kubeconfig(), ...wait)).code, POLL).toBe(0);
-    await expectFetch(1, 2);
+    // What Kubernetes says of workers is as old as their last word, for fifty seconds.
+    await expect.poll(() => fetchedBy(1, 2), POLL).toMatchObject({ code: 0, out: "web-2\n" });
     await lab.fault("heal", "n2");
     const folder = join(lab.data, "nodes", "n2", "vclusters", "clusters", "wide");
     await expect.poll(() => existsSync(folder), POLL).toBe(false);

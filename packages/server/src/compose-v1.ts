@@ -110,7 +110,7 @@ export function composeKinds(
     readonly conditionTimes: Pick<NodeConditionTimes, "since">;
     readonly storages: StorageDefinitions;
     readonly nodeName: string;
-    readonly scheduler: Pick<Scheduler, "guests" | "rules" | "rebalancer">;
+    readonly scheduler: Pick<Scheduler, "guests" | "placer" | "rules" | "rebalancer">;
     readonly stop: AbortSignal;
   },
 ): {
@@ -127,6 +127,7 @@ export function composeKinds(
   const ended = (upid: string, signal: AbortSignal) => taskEnd(parts.records, upid, signal);
   const vclusters = new VirtualClusters({
     ...parts,
+    placer: parts.scheduler.placer,
     calls,
     taskEnd: ended,
   });

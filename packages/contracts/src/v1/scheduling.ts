@@ -118,5 +118,10 @@ export const schedulingFields = {
   near: Type.Optional(selector("Of latency: label selector of guests; left out: those of its tenant.")),
 };
 
+/** What virtual clusters say too. They do not wait for room, have no GPUs, and mean something of their own by `spread`. */
+const { spread: _rules, waitSeconds: _wait, priority: _turn, ...placing } = schedulingFields;
+const { gpuType: _type, gpuCount: _count, ...vcFields } = placing;
+export const vcSchedulingFields = vcFields;
+
 /** For bodies that have nothing else. */
 export const SchedulingSchema = Type.Object(schedulingFields, closed);

@@ -27,12 +27,13 @@ import { LEAST_MACHINE_BYTES } from "./vnode/machine-size.ts";
 import { readPools, shownPools, totalWorkers, type WorkerPool } from "./vnode/worker-pools.ts";
 import { OFFERED_REPLICAS } from "./replicas/replica-places.ts";
 import { type Tier, TIERS } from "./tier.ts";
+import { type ClusterScheduling, readClusterScheduling, shownClusterScheduling } from "./scheduling-rules.ts";
 import { readSleepPolicy, type SleepPolicy, sleepPolicyOf } from "./sleep-policy.ts";
 
 export const ISOLATION_LEVELS = ["L1", "L2", "L3"] as const;
 export type IsolationLevel = (typeof ISOLATION_LEVELS)[number];
 
-export interface VirtualClusterSpec extends ClusterQuota {
+export interface VirtualClusterSpec extends ClusterQuota, ClusterScheduling {
   /** As asked for, "1.36" or "1.36.4"; "" = the newest that is there. */
   readonly kubernetesVersion: string;
   readonly tier: Tier;
@@ -63,8 +64,6 @@ export interface VirtualClusterSpec extends ClusterQuota {
   readonly exposure?: Exclude<Exposure, "auto">;
   /** Absent: as its tier has it. */
   readonly sleep?: SleepPolicy;
-  /** Its workers are dealt out to several nodes; absent: all are where its control plane is. */
-  readonly spread?: boolean;
   /** The node that shall have it; "" = any. */
   readonly node: string;
 }
@@ -112,7 +111,7 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     ...readExposure(networking["exposure"]),
     ...readClusterQuota(fieldsOf(spec, "quota")),
     sleep: readSleepPolicy(spec["sleep"], tier),
-    ...(fieldsOf(spec, "scheduling")["spread"] === true ? { spread: true } : {}),
+    ...readClusterScheduling(fieldsOf(spec, "scheduling")),
     node: text(spec["node"]) ?? "",
   };
   requireNetworks(read);
@@ -151,7 +150,7 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
     },
     ...given({ quota: shownClusterQuota(spec) }),
     sleep: { ...(spec.sleep ?? sleepPolicyOf(spec.tier)) },
-    ...(spec.spread === true ? { scheduling: { spread: true } } : {}),
+    ...given({ scheduling: shownClusterScheduling(spec) }),
     ...(spec.node === "" ? {} : { node: spec.node }),
   };
 }

@@ -2,6 +2,7 @@ import { Type } from "typebox";
 import { condition } from "../condition.ts";
 import type { KindDeclaration } from "../kind.ts";
 import { allOf, privilege } from "../permission.ts";
+import { vcSchedulingFields } from "../scheduling.ts";
 import { VC_PHASES } from "../vc-phase.ts";
 
 const closed = { additionalProperties: false };
@@ -258,6 +259,7 @@ export const virtualClusterKind: KindDeclaration = {
       scheduling: Type.Optional(
         Type.Object(
           {
+            ...vcSchedulingFields,
             spread: Type.Optional(
               Type.Boolean({
                 description:

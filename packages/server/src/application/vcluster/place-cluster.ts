@@ -17,6 +17,15 @@ import { type Sized, whyClosed, whyNoRoom } from "./node-refusal.ts";
 export interface PlaceDeps {
   readonly records: Records;
   readonly board: NodeBoard;
+  /** Where the cluster has rules of its own: what the scheduler says of each node. */
+  readonly order?: NodeOrder;
+}
+
+export interface NodeOrder {
+  /** Lower is better. */
+  rank(node: string): number;
+  /** Why it may not go there; undefined: it may. */
+  refusal(node: string): string | undefined;
 }
 
 type Fitting = Pick<VirtualClusterSpec, "nodeSelector" | "isolationLevel"> & Sized;
@@ -56,7 +65,9 @@ export function requireRoomOn(view: NodeView, spec: Sized): string {
   throw new AppError("capacity.exceeded", `node ${view.node} cannot have the virtual cluster: ${why}`);
 }
 
-function refusal({ records }: PlaceDeps, view: NodeView, spec: Sized): string | undefined {
+function refusal({ records, order }: PlaceDeps, view: NodeView, spec: Sized): string | undefined {
+  // It has looked at cordons and taints too, some of which the rules tolerate.
+  if (order !== undefined) return order.refusal(view.node) ?? whyNoRoom(view, spec);
   const record = records.collection(nodeRecords).get(view.node)?.value;
   return whyClosed(record) ?? whyNoRoom(view, spec);
 }
@@ -84,7 +95,7 @@ export function fittingNodes(deps: PlaceDeps, spec: Fitting): readonly NodeView[
 }
 
 function onlineNodes(
-  { board, records }: PlaceDeps,
+  { board, records, order }: PlaceDeps,
   { nodeSelector = {}, isolationLevel }: Pick<Wanted, "nodeSelector" | "isolationLevel">,
 ): readonly NodeView[] {
   const labels = (node: string) => records.collection(nodeRecords).get(node)?.value.labels ?? {};
@@ -100,8 +111,9 @@ function onlineNodes(
     );
   const loads = controlPlanes(records.collection(vclusterCollection).list());
   const load = (node: string): number => loads.get(node) ?? 0;
+  const rank = (node: string): number => order?.rank(node) ?? 0;
   return requireLevel(online, { isolationLevel }).toSorted(
-    (a, b) => load(a.node) - load(b.node) || (a.node < b.node ? -1 : 1),
+    (a, b) => rank(a.node) - rank(b.node) || load(a.node) - load(b.node) || (a.node < b.node ? -1 : 1),
   );
 }
 

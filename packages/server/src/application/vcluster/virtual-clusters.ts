@@ -30,7 +30,8 @@ import { isRefusal } from "../node/is-refusal.ts";
 import { boundedVolumes } from "./bounded-volumes.ts";
 import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
 import { requireWaysOut } from "./ways-out.ts";
-import { fittingNodes, placeCluster, requireRoomOn } from "./place-cluster.ts";
+import { fittingNodes, placeCluster, type PlaceDeps, requireRoomOn } from "./place-cluster.ts";
+import { withOrder } from "./order-nodes.ts";
 import {
   answeringNode,
   passingServer,
@@ -44,6 +45,7 @@ import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
 import { untilRunning } from "./until-running.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
+import type { Placer } from "../scheduler/placer.ts";
 
 export interface VirtualClustersDeps {
   readonly records: Records;
@@ -51,6 +53,8 @@ export interface VirtualClustersDeps {
   readonly clock: Clock;
   readonly calls: Pick<NodeCalls, "call">;
   readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
+  /** For clusters with rules of their own; absent: there is no scheduler, and they are refused. */
+  readonly placer?: Pick<Placer, "preview">;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
 }
@@ -88,9 +92,10 @@ export class VirtualClusters {
     requireNewCluster(wanted);
     // Its node keeps them: they are in no record.
     if (wanted.backingStore === "external") readExternalKeys(spec);
-    const node = from?.node ?? placeCluster(this.#deps, wanted);
+    const place = await withOrder(this.#deps, { name, tenant, spec: wanted }, ctx.signal);
+    const node = from?.node ?? placeCluster(place, wanted);
     // What is in a backup has all been on one node.
-    const spread = from === undefined ? this.#spread(wanted, node) : undefined;
+    const spread = from === undefined ? this.#spread(place, wanted, node) : undefined;
     for (const each of nodesOf({ node, ...given({ spread }) })) requireWaysOut(each, wanted, ctx);
     const base = { name, tenant, node, spec: wanted, madeBy: ctx.requestId };
     const record = await this.#write({ ...base, ...given({ spread }) }, ctx);
@@ -248,13 +253,13 @@ export class VirtualClusters {
   }
 
   /** On how many nodes there are; undefined = on one. */
-  #spread(spec: VirtualClusterSpec, home: string): VirtualClusterRecord["spread"] {
+  #spread(place: PlaceDeps, spec: VirtualClusterSpec, home: string): VirtualClusterRecord["spread"] {
     const { spread, workers, replicas } = spec;
     if (spread !== true && replicas === 1) return undefined;
     const all = this.#deps.records.collection(vclusterCollection).list();
     const known = all.map(({ value }) => value);
-    if (replicas > 1) return { network: freeNetwork(known), nodes: placedReplicas(this.#deps, spec, home) };
-    const others = fittingNodes(this.#deps, spec).filter(({ node }) => node !== home);
+    if (replicas > 1) return { network: freeNetwork(known), nodes: placedReplicas(place, spec, home) };
+    const others = fittingNodes(place, spec).filter(({ node }) => node !== home);
     const nodes = spreadNodes([this.#deps.board.get(home) ?? [], others].flat(), known, { home, workers });
     return nodes === undefined ? undefined : { network: freeNetwork(known), nodes };
   }
