@@ -2,13 +2,13 @@ import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
 import { wholeNumber } from "../../input.ts";
 import { vcArgument, vcNamed, vcWords } from "./find-vc.ts";
-import { untilRunning } from "./until-running.ts";
+import { untilRunning, untilTold } from "./until-running.ts";
 
 export const vcCreate: CommandSpec = {
   name: "vc create",
   summary: "make a virtual cluster: a Kubernetes of its own",
   details:
-    "Where its node lacks the version of Kubernetes, that is brought first: fetched in about a minute, or built from Go modules in about ten. With --wait the work is told as it goes on.",
+    "Where its node lacks the version of Kubernetes, that is brought first: fetched in about a minute, or built from Go modules in about ten. That is told, and with --wait all of the work as it goes on.",
   arguments: [vcArgument],
   options: [
     { flags: "--tenant <tenant>", about: "the tenant it belongs to (default)" },
@@ -53,12 +53,14 @@ export const vcCreate: CommandSpec = {
         ...(count === undefined ? {} : { workerNodes: { count } }),
       },
     });
+    const { namespace: tenant } = made.metadata;
+    const own = { name, ...given({ tenant }) };
     if (!input.flag("wait")) {
+      await untilTold(cli, own);
       cli.out.done(`Virtual cluster ${name} is being made: gpvectl get vc ${input.arg("name")} -w`);
       return;
     }
-    const { namespace: tenant } = made.metadata;
-    const { status } = await untilRunning(cli, { name, ...given({ tenant }) });
+    const { status } = await untilRunning(cli, own);
     cli.out.done(
       `Virtual cluster ${name} runs Kubernetes ${String(status?.["kubernetesVersion"])} at ${String(status?.["endpoint"])}: gpvectl vc kubeconfig ${vcWords(named)} --merge`,
     );

@@ -1,17 +1,18 @@
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isObject } from "@gpve/client/response-error.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import type { CommandSpec } from "../../command.ts";
-import { wholeNumber } from "../../input.ts";
+import type { Cli, CommandSpec } from "../../command.ts";
+import { type Input, wholeNumber } from "../../input.ts";
 import { tenantOption, vcArgument, vcNamed, vcPath, vcWords } from "./find-vc.ts";
+import { isComing, untilRunning } from "./until-running.ts";
 
 export const vcKubeconfig: CommandSpec = {
   name: "vc kubeconfig",
   summary: "print a new kubeconfig of a virtual cluster, or merge it into yours",
   details:
-    "It names you, administers the cluster and can be revoked alone: `vc revoke`. Merged, its context is selected; what belongs to other clusters stays.",
+    "It names you, administers the cluster and can be revoked alone: `vc revoke`. Merged, its context is selected; what belongs to other clusters stays. A cluster that is being made is waited for.",
   arguments: [vcArgument],
   options: [
     tenantOption,
@@ -21,12 +22,7 @@ export const vcKubeconfig: CommandSpec = {
   examples: ["vc kubeconfig demo --merge", "vc kubeconfig demo > demo.kubeconfig"],
   doing: (input) => `get a kubeconfig of virtual cluster ${input.arg("name")}`,
   run: async (cli, input) => {
-    const { v1 } = await cli.client();
-    const hours = input.number("hours");
-    const answer = await v1.raw(
-      "GET",
-      vcPath(input, `/kubeconfig${hours === undefined ? "" : `?hours=${hours}`}`),
-    );
+    const answer = await askWhenItRuns(cli, input);
     const { kubeconfig: text, id } = isObject(answer) ? answer : {};
     if (typeof text !== "string")
       throw new AppError("internal.error", "the server answered without a kubeconfig");
@@ -44,6 +40,20 @@ export const vcKubeconfig: CommandSpec = {
     cli.out.done(`Merged into ${path}; the context is ${contextName}.`);
   },
 };
+
+/** One that has just been made has none before it runs. */
+async function askWhenItRuns(cli: Cli, input: Input): Promise<unknown> {
+  const { v1 } = await cli.client();
+  const hours = input.number("hours");
+  const path = vcPath(input, `/kubeconfig${hours === undefined ? "" : `?hours=${hours}`}`);
+  try {
+    return await v1.raw("GET", path);
+  } catch (err) {
+    if (!isAppError(err, "object.conflict") || !(await isComing(cli, vcNamed(input)))) throw err;
+    await untilRunning(cli, vcNamed(input));
+    return v1.raw("GET", path);
+  }
+}
 
 interface Kubeconfig {
   readonly clusters: readonly [

@@ -122,6 +122,35 @@ describe("gpvectl vc", () => {
     expect([code, out]).toEqual([0, expect.stringContaining("get vc demo -w")]);
   });
 
+  test("create without waiting says what its node has to bring first", async () => {
+    await using ctl = await withCluster("Provisioning");
+    ctl.api
+      .pve("GET /nodes/n1/tasks", [{ upid, id: "demo" }])
+      .pve(`GET /nodes/n1/tasks/${upid}/log`, [{ n: 1, t: "building kubernetes 1.36.4: about 8 min" }]);
+    const { code, out, err } = await ctl.run(["vc", "create", "demo"]);
+    expect([code, err.match(/about 8 min/g)?.length]).toEqual([0, 1]);
+    expect(out).toContain("is being made");
+  });
+
+  test("kubeconfig waits for a cluster that is being made, and for no other one", async () => {
+    await using ctl = await withCluster();
+    const phases = ["Provisioning", "Initializing", "Running"];
+    const refused = {
+      status: 409,
+      body: { code: "object.conflict", detail: "is Provisioning", status: 409 },
+    };
+    const answers = [refused, { body: { id: "abc", kubeconfig, expiresAt: "2030-01-01T00:00:00Z" } }];
+    ctl.api
+      .on("GET /api/v1/vclusters/demo", () => ({ body: vc(phases.shift() ?? "Running") }))
+      .on("GET /api/v1/vclusters/demo/kubeconfig", () => answers.shift() ?? refused);
+    const { code, out, err } = await ctl.run(["vc", "kubeconfig", "demo"]);
+    expect([code, out.trim()]).toEqual([0, kubeconfig]);
+    expect(err).toContain("Initializing");
+    ctl.api.on("GET /api/v1/vclusters/demo", { body: vc("Stopped") });
+    const stopped = await ctl.run(["vc", "kubeconfig", "demo"]);
+    expect([stopped.code, stopped.out]).toEqual([7, ""]);
+  });
+
   test("create asks for a controller for Ingresses where it is told one", async () => {
     await using ctl = await withCluster();
     await ctl.run(["vc", "create", "demo", "--workers", "1", "--ingress", "traefik"]);
