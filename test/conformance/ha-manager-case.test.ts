@@ -94,3 +94,38 @@ test("switches are on by any word that PVE takes for it", () => {
   // It may be nowhere else.
   expect(world.runsOn("vm:101")).toBeUndefined();
 });
+
+test("commands that speak of a node's version are passed over, since groups hold as rules without any upgrade", () => {
+  const { ends } = play({
+    groups: "group: only2\n\tnodes node2\n\trestricted 1\n",
+    service_config: { "vm:101": { node: "node1", state: "started", group: "only2" } },
+    cmdlist: [...allOn, ["version node1 set 9.0.1", "version node2 set 9.0.1"]],
+  });
+  expect(ends.services["vm:101"]).toEqual({ state: "started", node: "node2", runsOn: "node2" });
+});
+
+test("services without figures have those that follow from their number", () => {
+  const { world } = play({
+    "datacenter.cfg": { crs: { ha: "static" } },
+    service_config: {
+      // Nine processors and fifty GiB on node3, two and half a GiB on node2: who comes after goes to node2.
+      "vm:899": { node: "node3", state: "started" },
+      "vm:100": { node: "node2", state: "started" },
+      "vm:101": { node: "node1", state: "started" },
+      "vm:102": { node: "node1", state: "started" },
+    },
+    cmdlist: [...allOn, ["service vm:103 add node1 started"], ["network node1 off"]],
+  });
+  for (const sid of ["vm:101", "vm:102", "vm:103"]) expect(world.runsOn(sid)).toBe("node2");
+});
+
+test("nodes on which a start failed may stand beside the services", () => {
+  const { world } = play({
+    service_config: { "fa:140": { node: "node1", state: "started", max_restart: 0, max_relocate: 2 } },
+    manager_status: {
+      relocate_tried_nodes: { "fa:140": ["node2"] },
+      service_status: { "fa:140": { node: "node1", state: "started", uid: "a" } },
+    },
+  });
+  expect(said(world, "relocate service 'fa:140' to node 'node3'")).toBe(true);
+});

@@ -32,6 +32,7 @@ export function readScenario(folder: string): Scenario {
     existsSync(join(folder, name)) ? readFileSync(join(folder, name), "utf8") : "";
   const members = Map.groupBy(Object.keys(services), (sid) => String(services[sid]?.["group"] ?? ""));
   const groups = rulesFromGroups(text("groups"), members);
+  const script = playable(json<string[][]>("cmdlist") ?? []);
   return {
     hardware: new Map(
       Object.entries(hardware).map(([node, raw]) => [
@@ -67,13 +68,36 @@ export function readScenario(folder: string): Scenario {
           .map(([sid]) => [sid, node] as const),
       ),
     ),
-    configured: loads(json<Json>("static_service_stats"), "maxcpu", "maxmem"),
+    configured: new Map([
+      ...usualLoads([...Object.keys(services), ...addedBy(script)]),
+      ...loads(json<Json>("static_service_stats"), "maxcpu", "maxmem"),
+    ]),
     measured: loads(json<Json>("dynamic_service_stats"), "cpu", "mem"),
     rules: [...parseRules(text("rules_config")), ...groups.rules],
     settings: settings(json<Json>("datacenter.cfg")),
     manager: managerStatus(json<Record<string, unknown>>("manager_status")),
-    script: json<string[][]>("cmdlist") ?? [],
+    script,
   };
+}
+
+/** Groups are rules here from the start, so nothing waits for versions of nodes, or for a node to be upgraded. */
+function playable(script: readonly (readonly string[])[]): readonly (readonly string[])[] {
+  return script.map((commands) => commands.filter((command) => !/^version\s/.test(command)));
+}
+
+function addedBy(script: readonly (readonly string[])[]): readonly string[] {
+  return script.flat().flatMap((command) => /^service\s+(\S+)\s+add\s/.exec(command)?.[1] ?? []);
+}
+
+/** What a case says of no service follows from its number: 215 has three processors and eight GiB. */
+function usualLoads(sids: readonly string[]): ReadonlyMap<string, Load> {
+  return new Map(
+    sids.flatMap((sid): [string, Load][] => {
+      const [, cpus, memory] = /^\w+:(\d)(\d\d)/.exec(sid) ?? [];
+      if (cpus === undefined) return [];
+      return [[sid, { cpu: Number(cpus) + 1, memory: (Number(memory) + 1) * 2 ** 29 }]];
+    }),
+  );
 }
 
 const usualServices: Json = Object.fromEntries(
@@ -128,6 +152,8 @@ interface RawService {
 
 function managerStatus(raw: Record<string, unknown> | undefined): ManagerStatus {
   const services = (raw?.["service_status"] ?? {}) as Record<string, RawService>;
+  // Older managers kept them beside the services.
+  const tried = (raw?.["relocate_tried_nodes"] ?? {}) as Record<string, readonly string[]>;
   return {
     ...emptyManagerStatus(),
     nodes: (raw?.["node_status"] ?? {}) as Record<string, NodeState>,
@@ -142,7 +168,7 @@ function managerStatus(raw: Record<string, unknown> | undefined): ManagerStatus 
             target,
             maintenanceNode: more.maintenance_node,
             timeoutS: more.timeout,
-            failedNodes: more.failed_nodes === undefined ? undefined : [...more.failed_nodes],
+            failedNodes: triedBy(more.failed_nodes ?? tried[sid]),
             command: more.cmd === undefined ? undefined : commandOf(more.cmd),
           }),
         },
@@ -155,6 +181,10 @@ function managerStatus(raw: Record<string, unknown> | undefined): ManagerStatus 
     ),
     ...given({ disarm: disarmOf(raw?.["disarm"]) }),
   };
+}
+
+function triedBy(nodes: readonly string[] | undefined): string[] | undefined {
+  return nodes === undefined ? undefined : [...nodes];
 }
 
 /** A command that was read and not carried out yet. */

@@ -18,13 +18,26 @@ export class Disarming {
   }
 
   request(mode: DisarmMode): void {
+    const { disarm } = this.#status;
+    // Another mode in mid-way would freeze what was only let go of: armed first, it is asked for again.
+    if (disarm !== undefined && !this.#arming) {
+      const how = `mode '${disarm.mode}', state '${disarm.state}'`;
+      this.#env.log("warning", `ignoring disarm-ha command - already disarming or disarmed (${how})`);
+      return;
+    }
+    this.#env.log("info", `got crm command: disarm-ha ${mode}`);
     this.#arming = false;
     this.#suspended = false;
     this.#status.disarm = { mode, state: "pending" };
   }
 
   arm(): void {
-    if (this.#status.disarm !== undefined) this.#arming = true;
+    if (this.#status.disarm === undefined) {
+      this.#env.log("info", "ignoring arm-ha command - HA stack is not disarmed");
+      return;
+    }
+    this.#env.log("info", "got crm command: arm-ha");
+    this.#arming = true;
   }
 
   /** True while services are to be left alone. */

@@ -28,11 +28,9 @@ export function readCommands(
         endMaintenance(context, status, first);
         break;
       case "disarm-ha":
-        accepted(context, line);
         disarming.request(first === "ignore" ? "ignore" : "freeze");
         break;
       case "arm-ha":
-        accepted(context, line);
         disarming.arm();
         break;
       default:

@@ -130,3 +130,14 @@ test("a lock that says that a guest is not whole outlives its node; one of work 
   const unlocked = play({ services, script: [...script, ["service vm:101 unlock backup"], ["delay 100"]] });
   expect(unlocked.guestLocks.get("vm:101")).toBe("create");
 });
+
+test("who is let go of is not frozen by a second disarming in another mode; armed first, he is", () => {
+  const services = { "vm:101": { node: "node1" } };
+  const twice = [["crm node1 disarm-ha ignore"], ["crm node2 disarm-ha freeze"]];
+  const world = play({ services, script: twice });
+  expect(where(world)).toEqual({ "vm:101": "started node1 node1" });
+  expect(said(world, "ignoring disarm-ha command - already disarming or disarmed (mode 'ignore'")).toBe(true);
+  const between = play({ services, script: [twice[0] ?? [], ["crm node1 arm-ha"], twice[1] ?? []] });
+  expect(where(between)).toEqual({ "vm:101": "freeze node1 node1" });
+  expect(said(play({ services, script: [["crm node1 arm-ha"]] }), "ignoring arm-ha command")).toBe(true);
+});

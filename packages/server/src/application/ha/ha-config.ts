@@ -74,10 +74,13 @@ export class HaConfig {
   async addResource(text: string, type: string | undefined, options: ResourceOptions): Promise<void> {
     const { vmid } = parseSid(text);
     const guest = this.#deps.records.collection(guestCollection).get(String(vmid))?.value;
-    if (guest === undefined) throw missing(`cannot add '${text}' to HA: there is no guest ${vmid}`);
+    const isNumber = !text.includes(":");
+    if (guest === undefined && isNumber)
+      throw missing(`unable do add resource - VM/CT ${vmid} does not exist`);
+    if (guest === undefined) throw missing(`resource '${text}' does not exists in cluster`);
     const sid = sidOf(guest);
-    if ((text.includes(":") && text !== sid) || (type !== undefined && !sid.startsWith(`${type}:`)))
-      throw refused(`cannot add '${text}' to HA: guest ${vmid} is '${sid}'`);
+    if (!isNumber && text !== sid) throw refused(`cannot add '${text}' to HA: guest ${vmid} is '${sid}'`);
+    if (type !== undefined && !sid.startsWith(`${type}:`)) throw refused("types does not match");
     if (guest.summary.template) throw refused(`cannot add '${sid}' to HA: it is a template`);
     const plain = { sid, state: "started", maxRestart: ONE, maxRelocate: ONE, failback: true } as const;
     await this.#deps.records.transact((tx) => {

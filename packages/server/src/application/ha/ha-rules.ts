@@ -27,6 +27,12 @@ export interface RuleOptions {
   readonly comment?: string | undefined;
 }
 
+/** What only rules of the other kind have. */
+const foreignTo = {
+  "node-affinity": ["affinity"],
+  "resource-affinity": ["nodes", "strict"],
+} as const satisfies Record<HaRuleRecord["type"], readonly (keyof RuleOptions)[]>;
+
 export interface BlockedBy {
   readonly sid: string;
   readonly cause: "node-affinity" | "resource-affinity";
@@ -112,6 +118,8 @@ export class HaRules {
 
   #changed(before: HaRuleRecord, options: RuleOptions, remove: readonly string[]): HaRuleRecord {
     const { nodes, strict, affinity, disable, comment, resources } = options;
+    const strange = foreignTo[before.type].find((key) => options[key] !== undefined || remove.includes(key));
+    if (strange !== undefined) throw refused(`unexpected property '${strange}'`);
     if (nodes !== undefined) this.#config.requireNodes(nodes);
     const kept = <K extends keyof HaRuleRecord>(key: K): HaRuleRecord[K] | undefined =>
       remove.includes(key) ? undefined : before[key];

@@ -38,7 +38,15 @@ test("resources are added, shown, changed and removed, by bare number too", asyn
   await expect(call("POST /cluster/ha/resources", { sid: "ct:101" })).rejects.toThrow(
     "guest 101 is 'vm:101'",
   );
-  await expect(call("POST /cluster/ha/resources", { sid: "999" })).rejects.toThrow("there is no guest 999");
+  await expect(call("POST /cluster/ha/resources", { sid: "999" })).rejects.toThrow(
+    "unable do add resource - VM/CT 999 does not exist",
+  );
+  await expect(call("POST /cluster/ha/resources", { sid: "vm:999" })).rejects.toThrow(
+    "resource 'vm:999' does not exists in cluster",
+  );
+  await expect(call("POST /cluster/ha/resources", { sid: "101", type: "ct" })).rejects.toThrow(
+    "types does not match",
+  );
   await expect(call("POST /cluster/ha/resources", { sid: "x" })).rejects.toThrow(
     "unable to parse resource id",
   );
@@ -115,6 +123,15 @@ test("rules are refused where they contradict others, and forget resources that 
   expect(await errorOf(add({ rule: "x", type: "node-affinity", resources: "100", nodes: "n9" }))).toEqual({
     nodes: "no such cluster node 'n9'",
   });
+  await expect(add({ ...contradiction, rule: "x", strict: true })).rejects.toThrow(
+    "unexpected property 'strict'",
+  );
+  await expect(add({ ...contradiction, rule: "x", nodes: "n1" })).rejects.toThrow(
+    "unexpected property 'nodes'",
+  );
+  await expect(
+    add({ rule: "x", type: "node-affinity", resources: "102", nodes: "n1", affinity: "negative" }),
+  ).rejects.toThrow("unexpected property 'affinity'");
   await add({ rule: "home", type: "node-affinity", resources: "102", nodes: "n1:2,n3", strict: true });
   expect(await call("GET /cluster/ha/rules", { resource: "102" })).toMatchObject([
     { rule: "home", type: "node-affinity", resources: "vm:102", nodes: "n1:2,n3", strict: 1 },
