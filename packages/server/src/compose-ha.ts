@@ -37,6 +37,7 @@ export interface ComposedHa {
   readonly handlers: PveHandlers;
   /** Starts and stops of guests under HA. */
   readonly power: HaPower;
+  readonly rules: HaRules;
   /** Of every engine, also of those of journals that are taken over. */
   register(engine: OperationEngine): void;
   /** For /api/v1. */
@@ -60,7 +61,8 @@ export function composeHa(parts: HaParts): ComposedHa {
     fenceCommand === undefined ? undefined : new FenceCommand(fenceCommand, { exec: parts.exec, log });
   return {
     handlers: createHaHandlers({ config, rules, status }),
-    power: new HaPower({ records, config, engine: parts.engine }),
+    rules,
+    power: new HaPower({ records, config, rules, engine: parts.engine }),
     register(engine) {
       for (const operation of haPowerOperations(config)) engine.register(operation);
     },

@@ -232,7 +232,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     bootstrapped,
     log,
     async start(local) {
-      const guestReads = composeGuestReads({ records, access, board, storages });
+      const guestReads = composeGuestReads({ records, access, board, storages, ha: ha.rules });
       directory = composeDirectory({ records, pki, membership, clock, board, ...guestReads }, local.agent);
       await operations.start(register);
       agents = withServerTasks(directory, {

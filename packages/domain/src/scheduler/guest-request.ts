@@ -8,8 +8,8 @@ import { NO_ANSWERS } from "../quota/effects.ts";
 import { claimOf, vmConfigOf } from "../quota/guest-demand.ts";
 import { splitList } from "../schema/list.ts";
 import { parseVolumeId } from "../storage/volume-id.ts";
-import { builtinCpuTypes } from "../vm/argv/processor/cpu-models.ts";
 import { effectiveValues } from "../vm/change/pending.ts";
+import { cpuNeeds } from "../vm/config/cpu-needs.ts";
 import { listDrives } from "../vm/config/drive.ts";
 import { emptyVmConfig, type VmValues } from "../vm/config/vm-config.ts";
 import { plannedValues } from "../vm/effects/planned-drives.ts";
@@ -131,23 +131,6 @@ function bridgesOf(values: VmValues): readonly string[] {
   const nets = Object.entries(values).filter(([key]) => /^net\d+$/.test(key));
   const bridges = nets.flatMap(([, text]) => /(?:^|,)bridge=([^,]+)/.exec(text)?.[1] ?? []);
   return [...new Set(bridges)];
-}
-
-function cpuNeeds(values: VmValues): Needs {
-  const text = values["cpu"];
-  if (text === undefined) return {};
-  const { cputype, flags } = readCpu(text);
-  const listed = [builtinCpuTypes[cputype]?.flags ?? "", flags].flatMap((list) => list.split(";"));
-  const cpuFlags = listed.flatMap((flag) => (flag.startsWith("+") ? [flag.slice(1)] : []));
-  return cpuFlags.length === 0 ? {} : { cpuFlags: [...new Set(cpuFlags)], cpuModel: cputype };
-}
-
-function readCpu(text: string): { readonly cputype: string; readonly flags: string } {
-  const parts = text.split(",");
-  const cputype = parts.flatMap((part) =>
-    part.includes("=") ? (/^cputype=(.*)$/.exec(part)?.[1] ?? []) : part,
-  );
-  return { cputype: cputype[0] ?? "", flags: /(?:^|,)flags=([^,]*)/.exec(text)?.[1] ?? "" };
 }
 
 function numaNeeds(values: VmValues): Needs {

@@ -185,6 +185,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     reads: ownedStore,
     nodeName: "n1",
     clusterName: undefined,
+    ha: { effectsOf: () => ({ together: [], blocking: [] }) },
     membership: {} as Membership,
     quotas: quotas.ledger,
   };

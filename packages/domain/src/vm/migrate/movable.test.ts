@@ -80,7 +80,10 @@ describe("devices of the node", () => {
       "usb1",
       "virtiofs0",
     ]);
-    expect(mappedResources(values)).toEqual(["hostpci1", "virtiofs0"]);
+    expect(mappedResources(values)).toEqual([
+      { key: "hostpci1", type: "pci", id: "gpu" },
+      { key: "virtiofs0", type: "dir", id: "share" },
+    ]);
     expect(obstaclesAt(config("usb1: host=1234:5678"), n2, running).reasons).toEqual([
       "it uses devices of its node (usb1): stop it first, or take them away",
     ]);
@@ -90,8 +93,8 @@ describe("devices of the node", () => {
 
 describe("a node", () => {
   test("takes a VM whose storages, bridge and memory it has", () => {
-    expect(obstaclesAt(full, n2, stopped)).toEqual({ storages: [], reasons: [] });
-    expect(obstaclesAt(full, n2, running)).toEqual({ storages: [], reasons: [] });
+    expect(obstaclesAt(full, n2, stopped)).toEqual({ storages: [], resources: [], reasons: [] });
+    expect(obstaclesAt(full, n2, running)).toEqual({ storages: [], resources: [], reasons: [] });
     expect(() => requireMovable(full, n2, running)).not.toThrow();
   });
 

@@ -3,6 +3,9 @@
 import { missing, refused } from "../../request/failures.ts";
 import { parseVolumeId } from "../../storage/volume-id.ts";
 import { isDisabled, isShared, servesNode, type StorageDefinition } from "../../storage/definition.ts";
+import { listText } from "../../scheduler/words.ts";
+import { entriesOn, type Mapping, type MappingType } from "../../mapping/mapping.ts";
+import { cpuNeeds, hasHostCpu } from "../config/cpu-needs.ts";
 import { isCdrom, isCloudinitVolume, listDrives } from "../config/drive.ts";
 import { listNets } from "../config/vm-network.ts";
 import type { VmConfig, VmValues } from "../config/vm-config.ts";
@@ -32,6 +35,16 @@ export interface MoveTarget {
   readonly bridges?: readonly string[] | undefined;
   readonly freeMemory?: number | undefined;
   readonly accelerator?: string | undefined;
+  /** What guests' CPUs may have there. */
+  readonly cpuFlags?: readonly string[] | undefined;
+  /** Who under HA keeps the VM from going there. */
+  readonly blocking?: readonly BlockedBy[] | undefined;
+}
+
+/** One resource of HA, or the VM itself where a rule of its own forbids the node. */
+export interface BlockedBy {
+  readonly sid: string;
+  readonly cause: "node-affinity" | "resource-affinity";
 }
 
 export interface MoveFacts {
@@ -39,7 +52,10 @@ export interface MoveFacts {
   readonly isRunning: boolean;
   /** The accelerator it runs under, or would. */
   readonly accelerator?: string | undefined;
+  /** What CPUs have on the node where it is. */
+  readonly cpuFlags?: readonly string[] | undefined;
   readonly storageMap?: StorageMap | undefined;
+  readonly mappings?: readonly Mapping[] | undefined;
 }
 
 const MIB = 1024 ** 2;
@@ -87,12 +103,28 @@ export function localResources(values: VmValues): readonly string[] {
     .toSorted();
 }
 
-/** Keys whose devices go by a name of the cluster: every node may have its own. */
-export function mappedResources(values: VmValues): readonly string[] {
+export interface MappedResource {
+  /** "hostpci0" */
+  readonly key: string;
+  readonly type: MappingType;
+  readonly id: string;
+}
+
+/** Devices that go by a name of the cluster: every node may have its own. */
+export function mappedResources(values: VmValues): readonly MappedResource[] {
   return Object.entries(values)
-    .filter(([key, text]) => /^(?:hostpci|usb|virtiofs)\d+$/.test(key) && isMapped(key, text))
-    .map(([key]) => key)
-    .toSorted();
+    .flatMap(([key, text]) => mappedResource(key, text) ?? [])
+    .toSorted((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+function mappedResource(key: string, text: string): MappedResource | undefined {
+  const type = ({ hostpci: "pci", usb: "usb", virtiofs: "dir" } as const)[
+    /^(hostpci|usb|virtiofs)\d+$/.exec(key)?.[1] ?? ""
+  ];
+  if (type === undefined) return undefined;
+  const id =
+    type === "dir" ? /^(?:dirid=)?([^,]+)/.exec(text)?.[1] : /(?:^|,)mapping=([^,]+)/.exec(text)?.[1];
+  return id === undefined ? undefined : { key, type, id };
 }
 
 function isLocalResource(key: string, text: string): boolean {
@@ -103,13 +135,11 @@ function isLocalResource(key: string, text: string): boolean {
   return /^serial\d+$/.test(key) && text !== "socket";
 }
 
-function isMapped(key: string, text: string): boolean {
-  return key.startsWith("virtiofs") || /(?:^|,)mapping=/.test(text);
-}
-
 /** Why a node cannot take the VM, in words a person can act on; empty = it can. */
 export interface NodeObstacles {
   readonly storages: readonly string[];
+  /** Keys of devices whose names mean nothing there. */
+  readonly resources: readonly string[];
   readonly reasons: readonly string[];
 }
 
@@ -124,8 +154,29 @@ export function obstaclesAt(config: VmConfig, target: MoveTarget, facts: MoveFac
     storages.add(wanted);
     reasons.push(`${volume.key} (${volume.volid}): ${why}`);
   }
+  const unmapped = unmappedAt(config.values, target.node, facts.mappings);
+  for (const { key, id } of unmapped)
+    reasons.push(`${key}: the mapping '${id}' has no device on node '${target.node}'`);
+  for (const { sid, cause } of target.blocking ?? [])
+    reasons.push(
+      cause === "node-affinity"
+        ? `a strict node affinity rule keeps '${sid}' from node '${target.node}'`
+        : `'${sid}' on node '${target.node}' is to be apart from it (negative resource affinity)`,
+    );
   if (facts.isRunning) reasons.push(...runningObstacles(config.values, target, facts));
-  return { storages: [...storages], reasons };
+  return { storages: [...storages], resources: unmapped.map(({ key }) => key), reasons };
+}
+
+function unmappedAt(
+  values: VmValues,
+  node: string,
+  mappings: readonly Mapping[] | undefined,
+): readonly MappedResource[] {
+  if (mappings === undefined) return [];
+  return mappedResources(values).filter(({ type, id }) => {
+    const mapping = mappings.find((each) => each.type === type && each.id === id);
+    return mapping === undefined || entriesOn(mapping, node).length === 0;
+  });
 }
 
 /** Throws what stands in the way. */
@@ -170,12 +221,28 @@ function runningObstacles(values: VmValues, target: MoveTarget, facts: MoveFacts
     reasons.push(
       `it needs ${Math.ceil(needed / MIB)} MiB of memory; node '${target.node}' has ${Math.floor(target.freeMemory / MIB)} MiB free`,
     );
+  const flags = missingFlags(values, target, facts);
+  if (flags.length > 0)
+    reasons.push(`the CPU of node '${target.node}' has no ${listText(flags, 6)}, which the VM has now`);
   const { accelerator } = facts;
   if (accelerator !== undefined && target.accelerator !== undefined && accelerator !== target.accelerator)
     reasons.push(
       `it runs under ${accelerator}; guests of node '${target.node}' run under ${target.accelerator}`,
     );
   return reasons;
+}
+
+/** Only what it has where it runs can be missed. */
+function missingFlags(
+  values: VmValues,
+  target: MoveTarget,
+  { cpuFlags: here }: MoveFacts,
+): readonly string[] {
+  const { cpuFlags: there } = target;
+  if (there === undefined) return [];
+  const asked = cpuNeeds(values).cpuFlags ?? [];
+  const has = hasHostCpu(values) ? (here ?? []) : asked.filter((flag) => here?.includes(flag) ?? true);
+  return has.filter((flag) => !there.includes(flag));
 }
 
 export function unknownTarget(node: string): Error {

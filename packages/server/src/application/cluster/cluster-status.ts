@@ -18,11 +18,12 @@ export function clusterStatus(
 ): readonly Record<string, unknown>[] {
   const views = board.list();
   const local = localView(views, identity.localNode);
+  const isAlone = identity.name === undefined && views.length <= 1;
   const nodes = views.map((view) => ({
     id: `node/${view.node}`,
     type: "node",
     name: view.node,
-    nodeid: identity.name === undefined ? 0 : view.nodeid,
+    nodeid: isAlone ? 0 : view.nodeid,
     ip: view.address,
     local: view === local ? 1 : 0,
     online: view.health === "online" ? 1 : 0,
@@ -53,8 +54,7 @@ function localView(views: readonly NodeView[], localNode: string): NodeView | un
   );
 }
 
-/** Rows of GET /nodes; usage only for those who may audit the node. */
-/** Figures are for who may audit the node. */
+/** Rows of GET /nodes; figures are for who may audit the node. */
 export function nodeList(
   board: NodeBoard,
   access: Pick<AccessView, "has">,

@@ -324,9 +324,11 @@ test("stores datacenter options as written and shows property strings parsed", a
 test("shows one node without a cluster and all of them with one", () => {
   const alone = { name: undefined, localNode: "n1", quorate: () => true, version: () => 3 };
   expect(clusterStatus(board, alone)).toMatchObject([
-    { type: "node", name: "n1", local: 1, online: 1, nodeid: 0 },
+    { type: "node", name: "n1", local: 1, online: 1, nodeid: 1 },
     { name: "n2", online: 0, local: 0 },
   ]);
+  const single = { ...board, list: () => [nodeView("n1", "online", 5)] };
+  expect(clusterStatus(single, alone)).toMatchObject([{ name: "n1", local: 1, nodeid: 0 }]);
   expect(clusterStatus(board, { ...alone, name: "prod" })[0]).toEqual({
     id: "cluster",
     type: "cluster",

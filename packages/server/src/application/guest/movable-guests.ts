@@ -1,5 +1,7 @@
 // Where a VM could go, and why not elsewhere: from records and what nodes report, all in memory.
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { sidOf } from "@gpve/domain/ha/collections.ts";
+import type { Mapping } from "@gpve/domain/mapping/mapping.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import {
@@ -9,6 +11,7 @@ import {
   obstaclesAt,
   requireMovable,
   unknownTarget,
+  type BlockedBy,
   type MoveFacts,
   type MoveTarget,
 } from "@gpve/domain/vm/migrate/movable.ts";
@@ -19,8 +22,18 @@ import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 export interface MovableGuestsDeps {
   readonly board: NodeBoard;
   readonly storages: () => readonly StorageDefinition[];
+  readonly mappings: () => readonly Mapping[];
+  readonly ha: MoveEffects;
   /** undefined = there is no such guest. */
   readonly guest: (vmid: number) => { readonly record: GuestRecord; readonly config: VmConfig } | undefined;
+}
+
+export interface MoveEffects {
+  /** Who would go along with a resource of HA, and who keeps it from going. */
+  effectsOf(
+    sid: string,
+    target: string,
+  ): { readonly together: readonly string[]; readonly blocking: readonly BlockedBy[] };
 }
 
 export class MovableGuests {
@@ -36,8 +49,12 @@ export class MovableGuests {
     if (found === undefined) throw unknownTarget(node);
     const { config } = found;
     const facts = this.#facts(found.record);
+    const sid = sidOf(found.record);
     const asked = target === undefined ? this.#others(node) : [this.#target(target)];
-    const judged = asked.map((each) => ({ node: each.node, ...obstaclesAt(config, each, facts) }));
+    const judged = asked.map((each) => {
+      const { blocking } = this.#deps.ha.effectsOf(sid, each.node);
+      return { node: each.node, blocking, ...obstaclesAt(config, { ...each, blocking }, facts) };
+    });
     const mapped = mappedResources(config.values);
     return {
       running: facts.isRunning,
@@ -52,20 +69,28 @@ export class MovableGuests {
         is_vmstate: volume.key === "vmstate",
       })),
       local_resources: localResources(config.values),
-      "mapped-resources": mapped,
-      "mapped-resource-info": Object.fromEntries(mapped.map((key) => [key, { name: key }])),
+      "mapped-resources": mapped.map(({ key }) => key),
+      "mapped-resource-info": Object.fromEntries(mapped.map(({ key, id }) => [key, { name: id }])),
       "has-dbus-vmstate": false,
-      "dependent-ha-resources": [],
+      "dependent-ha-resources": this.#deps.ha.effectsOf(sid, node).together,
       allowed_nodes: judged.filter(({ reasons }) => reasons.length === 0).map((each) => each.node),
       not_allowed_nodes: Object.fromEntries(
         judged
           .filter(({ reasons }) => reasons.length > 0)
-          .map((each) => [each.node, { unavailable_storages: each.storages, reasons: each.reasons }]),
+          .map((each) => [
+            each.node,
+            {
+              unavailable_storages: each.storages,
+              ...(each.resources.length === 0 ? {} : { "unavailable-resources": each.resources }),
+              ...(each.blocking.length === 0 ? {} : { "blocking-ha-resources": each.blocking }),
+              reasons: each.reasons,
+            },
+          ]),
       ),
     };
   }
 
-  /** Before a move is allowed: throws what stands in its way. */
+  /** Before a move is allowed: throws what stands in its way. What HA keeps apart is judged when it is asked to move. */
   require(vmid: number, target: string, targetstorage: unknown): void {
     const found = this.#deps.guest(vmid);
     // What kind of guest it is and whether it is there at all is its node's to say.
@@ -80,6 +105,8 @@ export class MovableGuests {
       definitions: this.#deps.storages(),
       isRunning: view?.report?.guests.some((each) => each.vmid === vmid) ?? false,
       accelerator: view?.facts?.accelerator,
+      cpuFlags: cpuFlagsOf(view),
+      mappings: this.#deps.mappings(),
     };
   }
 
@@ -97,7 +124,8 @@ export class MovableGuests {
   }
 }
 
-function targetOf({ node, health, report, facts }: NodeView): MoveTarget {
+function targetOf(view: NodeView): MoveTarget {
+  const { node, health, report, facts } = view;
   return {
     node,
     isOnline: health === "online",
@@ -106,5 +134,11 @@ function targetOf({ node, health, report, facts }: NodeView): MoveTarget {
     bridges: facts?.bridges.length === 0 ? undefined : facts?.bridges,
     freeMemory: report?.usage.memory.available,
     accelerator: facts?.accelerator,
+    cpuFlags: cpuFlagsOf(view),
   };
+}
+
+function cpuFlagsOf(view: NodeView | undefined): readonly string[] | undefined {
+  const flags = view?.facts?.qemu?.cpuFlags;
+  return view?.facts?.accelerator === "kvm" ? flags?.kvm : flags?.tcg;
 }

@@ -16,7 +16,7 @@ beforeEach(async () => {
   const { engine } = testEngine();
   for (const operation of haPowerOperations(world.config)) engine.register(operation);
   await engine.start();
-  const power = new HaPower({ records: world.records, config: world.config, engine });
+  const power = new HaPower({ records: world.records, config: world.config, rules: world.rules, engine });
   let requests = 0;
   divert = async (route, params = {}) => {
     const ctx = { actor: { authid: "joe@pve" }, requestId: `r${requests++}` } as unknown as Asking;
@@ -56,6 +56,15 @@ test("stop, start and migrate of one under HA become wishes, and happen", async 
   await expect(divert(`POST ${vm}/migrate`, { target: "n9" })).rejects.toThrow();
   await world.config.setResource("100", { state: "disabled" }, { remove: [], digest: undefined });
   await expect(divert(`POST ${vm}/status/start`)).rejects.toThrow("disabled in HA");
+});
+
+test("a move that a strict rule forbids is refused at once, with the rule's reason", async () => {
+  for (const sid of ["100", "101"]) await world.config.addResource(sid, undefined, {});
+  await world.rules.add("home", "node-affinity", { resources: "100", nodes: "n2,n3", strict: true });
+  await expect(divert(`POST ${vm}/migrate`, { target: "n1" })).rejects.toThrow(
+    "cannot migrate resource 'vm:100' to node 'n1': a strict node affinity rule of 'vm:100' does not name it",
+  );
+  expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
 });
 
 test("a guest under HA is deleted only with what is known of it, which stays until it is gone", async () => {

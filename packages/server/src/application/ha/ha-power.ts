@@ -10,10 +10,12 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Asking, Params } from "../node/call-agent.ts";
 import type { HaConfig } from "./ha-config.ts";
+import type { HaRules } from "./ha-rules.ts";
 
 export interface HaPowerDeps {
   readonly records: Records;
   readonly config: HaConfig;
+  readonly rules: Pick<HaRules, "effectsOf">;
   readonly engine: OperationEngine;
 }
 
@@ -74,6 +76,18 @@ export class HaPower {
     return { data: upid };
   }
 
+  /** The manager would only log it. */
+  #requireAllowed(sid: string, target: string): void {
+    const { blocking } = this.#deps.rules.effectsOf(sid, target);
+    if (blocking.length === 0) return;
+    const why = blocking.map((each) =>
+      each.cause === "node-affinity"
+        ? `a strict node affinity rule of '${each.sid}' does not name it`
+        : `resource '${each.sid}' there is in negative affinity with it`,
+    );
+    throw conflict(`cannot migrate resource '${sid}' to node '${target}': ${why.join("; ")}`);
+  }
+
   /** PVE's text. What HA knows of it goes when it is gone (`removeGuestFromHa`): one that cannot be deleted keeps it. */
   #requirePurge(vmid: number): void {
     const { records, config } = this.#deps;
@@ -98,6 +112,7 @@ export class HaPower {
       const target = String(params["target"]);
       const text = `Requesting HA migration for ${sid} to node ${target}`;
       this.#deps.config.requireNode(target);
+      this.#requireAllowed(sid, target);
       return { type: "hamigrate", wish: { sid, text, command: `migrate ${sid} ${target}` } };
     }
     if (verb === "status/start") {

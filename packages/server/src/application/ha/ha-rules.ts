@@ -13,6 +13,7 @@ import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { compileRules, crowdedApart, type Crowded } from "@gpve/domain/ha/compile-rules.ts";
 import { rulesOf } from "@gpve/domain/ha/services-view.ts";
 import { nodesUsedBy } from "@gpve/domain/ha/usage.ts";
+import type { BlockedBy } from "@gpve/domain/vm/migrate/movable.ts";
 import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
@@ -32,11 +33,6 @@ const foreignTo = {
   "node-affinity": ["affinity"],
   "resource-affinity": ["nodes", "strict"],
 } as const satisfies Record<HaRuleRecord["type"], readonly (keyof RuleOptions)[]>;
-
-export interface BlockedBy {
-  readonly sid: string;
-  readonly cause: "node-affinity" | "resource-affinity";
-}
 
 export class HaRules {
   readonly #records: Records;

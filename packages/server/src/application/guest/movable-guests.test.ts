@@ -1,0 +1,95 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { mappingCollection } from "@gpve/domain/mapping/mapping.ts";
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import { storageCollection } from "@gpve/domain/storage/definition.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { HaWorld } from "../../testing/ha-world.ts";
+import { MovableGuests } from "./movable-guests.ts";
+
+let world: HaWorld;
+let movable: MovableGuests;
+const flags: Record<string, readonly string[]> = { n1: ["avx", "aes"], n2: ["avx", "aes"], n3: ["avx"] };
+
+beforeEach(async () => {
+  world = new HaWorld();
+  await world.guest(100, "n2", "cpu: host\nhostpci0: mapping=card,pcie=1\nusb1: host=1-1\n");
+  await world.guest(101, "n3");
+  await world.guest(102, "n2");
+  await world.records.transact((tx) =>
+    tx.put(mappingCollection, "pci/card", {
+      type: "pci",
+      id: "card",
+      map: ["node=n2,path=0000:01:00.0,id=8086:1234", "node=n1,path=0000:02:00.0,id=8086:1234"],
+    }),
+  );
+  const guests = world.records.collection(guestCollection);
+  movable = new MovableGuests({
+    board: board(),
+    ha: world.rules,
+    storages: () => valuesOf(world.records, storageCollection),
+    mappings: () => valuesOf(world.records, mappingCollection),
+    guest: (vmid) => {
+      const record = guests.get(String(vmid))?.value;
+      const config = record && parseVmConfig(record.conf, { vmid, digestOf: () => "" });
+      return record && config && { record, config };
+    },
+  });
+});
+afterEach(() => world.close());
+
+/** All guests run, so that what their CPUs have counts. */
+function board(): NodeBoard {
+  const views = world.nodes.map((node) => ({
+    node,
+    health: "online",
+    facts: { bridges: [], accelerator: "kvm", qemu: { cpuFlags: { kvm: flags[node], tcg: [] } } },
+    report: {
+      storages: [{ storage: "shared", active: true }],
+      guests: [{ vmid: 100 }, { vmid: 101 }, { vmid: 102 }],
+      usage: { memory: { available: 2 ** 40 } },
+    },
+  })) as unknown as readonly NodeView[];
+  return {
+    list: () => views,
+    get: (name: string) => views.find(({ node }) => node === name),
+  } as unknown as NodeBoard;
+}
+
+test("a node is named with what it lacks: a mapped device, flags of a CPU that the VM has from its host", () => {
+  const shown = movable.show("n2", 100);
+  expect(shown["mapped-resources"]).toEqual(["hostpci0"]);
+  expect(shown["mapped-resource-info"]).toEqual({ hostpci0: { name: "card" } });
+  expect(shown["local_resources"]).toEqual(["hostpci0", "usb1"]);
+  expect(shown["not_allowed_nodes"]).toHaveProperty("n3.unavailable-resources", ["hostpci0"]);
+  expect(shown["not_allowed_nodes"]).toHaveProperty(
+    "n3.reasons",
+    expect.arrayContaining(["the CPU of node 'n3' has no aes, which the VM has now"]),
+  );
+  expect(() => movable.require(100, "n3", undefined)).toThrow(
+    "the mapping 'card' has no device on node 'n3'",
+  );
+});
+
+test("who goes along and who is in the way under HA is told", async () => {
+  expect(movable.show("n2", 102)).toMatchObject({
+    "dependent-ha-resources": [],
+    allowed_nodes: ["n1", "n3"],
+    not_allowed_nodes: {},
+  });
+  for (const sid of ["100", "101", "102"]) await world.config.addResource(sid, undefined, {});
+  world.serve("n1");
+  await world.pass(6);
+  const nodes = { nodes: "n2,n3", strict: true };
+  await world.rules.add("home", "node-affinity", { resources: "100", ...nodes });
+  await world.rules.add("pair", "resource-affinity", { resources: "100,102", affinity: "positive" });
+  await world.rules.add("apart", "resource-affinity", { resources: "102,101", affinity: "negative" });
+  const shown = movable.show("n2", 102);
+  expect(shown["dependent-ha-resources"]).toEqual(["vm:100"]);
+  expect(shown["allowed_nodes"]).toEqual([]);
+  expect(shown["not_allowed_nodes"]).toMatchObject({
+    n1: { "blocking-ha-resources": [{ sid: "vm:102", cause: "node-affinity" }] },
+    n3: { "blocking-ha-resources": [{ sid: "vm:101", cause: "resource-affinity" }] },
+  });
+});
