@@ -102,6 +102,33 @@ describe("simulate", () => {
     });
   });
 
+  test("place takes the parameters of every strategy", async () => {
+    ctl.api.on("POST /api/v1/simulate/place", {
+      body: { fits: true, placed: [{ id: "vm/simulated-1", node: "n1", score: 80 }], explanation },
+    });
+    const asked = async (...argv: readonly string[]): Promise<unknown> => {
+      await ctl.run(["simulate", "place", ...argv]);
+      return (JSON.parse(ctl.api.last("POST /api/v1/simulate/place").body) as Record<string, unknown>)[
+        "scheduling"
+      ];
+    };
+    const zone = "topology.gpve.io/zone";
+    expect(await asked("--strategy", "ha-spread", "--topology-key", zone, "--max-skew", "2")).toEqual({
+      strategy: "ha-spread",
+      topologyKey: zone,
+      maxSkew: 2,
+    });
+    expect(await asked("--strategy", "utilization", "--utilization-threshold", "70")).toEqual({
+      strategy: "utilization",
+      utilizationThreshold: 70,
+    });
+    expect(await asked("--strategy", "latency", "--near", "app=db", "--max-hops", "0")).toEqual({
+      strategy: "latency",
+      near: "app=db",
+      maxHops: 0,
+    });
+  });
+
   test("place fails with the reasons where there is no room, and names what is wrong with options", async () => {
     const placed = ["1", "2"].map((at) => ({ id: `vm/simulated-${at}`, node: "n1", score: 1 }));
     ctl.api.on("POST /api/v1/simulate/place", { body: { fits: false, placed, explanation } });
