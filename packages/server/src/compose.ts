@@ -363,6 +363,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         replication.start(signal),
         replicas.start(signal),
         ha.start(signal),
+        reads.keep(signal),
         rebalancing,
       ]);
       return listener;

@@ -78,6 +78,28 @@ test("says how old what is read is, and reads on where the records would refuse"
   expect([ownedStore.ageSeconds(), ownedStore.answers()]).toEqual([undefined, true]);
 });
 
+test("asks by itself while nobody reads, so that the age is not counted from the last reader", async () => {
+  const { reads, ageSeconds, clock, asked, store, said } = fixture();
+  const stop = new AbortController();
+  const kept = reads.keep(stop.signal);
+  await clock.advance(60_000);
+  expect(asked()).toBeGreaterThan(8);
+  await reads.fresh(signal);
+  const before = asked();
+  await clock.advance(4_000);
+  expect(asked()).toBe(before);
+  store(() => Promise.reject(new AppError("store.unavailable", "no leader")));
+  await clock.advance(20_000);
+  expect(said).toEqual(["the store does not answer: reads show what this server last knew"]);
+  expect(ageSeconds()).toBeGreaterThanOrEqual(20);
+  expect(ageSeconds()).toBeLessThanOrEqual(26);
+  store(() => Promise.reject(new AppError("internal.error", "odd")));
+  await clock.advance(10_000);
+  expect(said.at(-1)).toBe("the store could not be asked");
+  stop.abort();
+  await kept;
+});
+
 test("does not wait for a store that says nothing", async () => {
   const { fresh, clock, said, store } = fixture();
   store(() => new Promise(() => undefined));

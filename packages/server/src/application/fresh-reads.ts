@@ -1,7 +1,8 @@
 // Reads first make sure that memory shows what others wrote. When the store cannot be asked, they go on from memory, as
 // PVE's do without quorum: writes fail then, so there is nothing newer that this server's clients were promised.
-import { isAppError } from "@gpve/contracts/errors.ts";
+import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 
 export interface FreshReadsDeps {
@@ -17,6 +18,8 @@ export interface FreshReadsDeps {
 const PATIENCE_MS = 2_000;
 /** While the store is away, one read in this time asks for it; the others do not wait. */
 const ASK_AGAIN_MS = 2_000;
+/** Where nobody reads, the store is asked so often: what is told of an age is true within this. */
+const IDLE_MS = 5_000;
 
 export interface FreshReads {
   /** Before every read. */
@@ -25,6 +28,8 @@ export interface FreshReads {
   readonly answers: () => boolean;
   /** How old what is read may be, in whole seconds; undefined while the store answers. */
   readonly ageSeconds: () => number | undefined;
+  /** Asks by itself while nobody reads, until the signal aborts. */
+  readonly keep: (signal: AbortSignal) => Promise<void>;
 }
 
 export function freshReads({ records, clock, log }: FreshReadsDeps): FreshReads {
@@ -45,7 +50,16 @@ export function freshReads({ records, clock, log }: FreshReadsDeps): FreshReads 
   };
   const ageSeconds = (): number | undefined =>
     away ? Math.ceil((clock.monotonic() - freshAt) / 1_000) : undefined;
-  return { fresh, answers: () => !away, ageSeconds };
+  const keep = (signal: AbortSignal): Promise<void> =>
+    every(IDLE_MS, { clock, signal }, async () => {
+      if (clock.monotonic() - freshAt < IDLE_MS) return;
+      try {
+        await fresh(signal);
+      } catch (err) {
+        if (!signal.aborted) log.warn({ err: messageOf(err) }, "the store could not be asked");
+      }
+    });
+  return { fresh, answers: () => !away, ageSeconds, keep };
 }
 
 /** One process owns the store: what it wrote is in its memory, and without the store it would not run. */
@@ -53,6 +67,7 @@ export const ownedStore: FreshReads = {
   fresh: () => Promise.resolve(),
   answers: () => true,
   ageSeconds: () => undefined,
+  keep: () => Promise.resolve(),
 };
 
 /** The same records for those who rather read what was last known than nothing. Changes fail as ever. */
