@@ -3,10 +3,12 @@
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DebianPackages } from "@gpve/agent/infrastructure/images/debian-packages.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { nodeBinary, root } from "../support/gpve.ts";
+import { runByAgent } from "../support/guest.ts";
 import { missingForDebian, startDebianGuest, type DebianGuest } from "../support/in-guest/debian-guest.ts";
 import { inGuest } from "../support/in-guest/guest-archive.ts";
 
@@ -31,6 +33,26 @@ const PACKAGES = [
   "seabios",
   "ipxe-qemu",
 ];
+
+const LOG = "/var/log/suite";
+const DONE = "the suite is over";
+
+/** Shown as it comes: who ends the test sees how far it was. */
+async function followed(guest: DebianGuest | undefined): Promise<string> {
+  for (let said = ""; ; await sleep(5_000)) {
+    if (guest === undefined) return said;
+    const more = await runByAgent(
+      guest.api,
+      guest.path,
+      "/bin/sh",
+      "-c",
+      `tail -c +${Buffer.byteLength(said) + 1} ${LOG}`,
+    );
+    if (more !== "") console.log(more);
+    said += more;
+    if (said.includes(DONE)) return said;
+  }
+}
 
 describe.skipIf(missingForDebian.length > 0)(
   "folders of servers in a Debian guest",
@@ -58,9 +80,9 @@ describe.skipIf(missingForDebian.length > 0)(
     afterAll(async () => guest?.stop(), 5 * MINUTES);
 
     test("hold disks of VMs of two nodes, and hang nothing when their server does", async () => {
-      const suite = `${inGuest.node} ${inGuest.suite} /usr/bin/gpve 2>&1 || echo "ended with $?"`;
-      const said = (await guest?.run([suite])) ?? "";
-      console.log(said);
+      const suite = `${inGuest.node} ${inGuest.suite} /usr/bin/gpve || echo "ended with $?"; echo ${DONE}`;
+      await guest?.run([`setsid sh -c '${suite}' > ${LOG} 2>&1 < /dev/null &`]);
+      const said = await followed(guest);
       expect(said).toMatch(/^. pass \d\d$/m);
       expect(said).toMatch(/^. fail 0$/m);
       expect(said).not.toContain("ended with");

@@ -1,4 +1,5 @@
 // Wires high availability into a server: its methods, and the manager's rounds.
+import type { MovableGuests } from "./application/guest/movable-guests.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -29,6 +30,8 @@ export interface HaParts {
   /** This process. */
   readonly holder: string;
   readonly quorate: () => boolean;
+  /** Throws what stands in the way of a move. */
+  readonly movable: Pick<MovableGuests, "require">;
   /** Run with a node's name before its guests are recovered: power or storage is taken from it. */
   readonly fenceCommand: readonly string[] | undefined;
 }
@@ -62,7 +65,7 @@ export function composeHa(parts: HaParts): ComposedHa {
   return {
     handlers: createHaHandlers({ config, rules, status }),
     rules,
-    power: new HaPower({ records, config, rules, engine: parts.engine }),
+    power: new HaPower({ records, config, rules, movable: parts.movable, engine: parts.engine }),
     register(engine) {
       for (const operation of haPowerOperations(config)) engine.register(operation);
     },

@@ -7,16 +7,29 @@ import { HaPower, haPowerOperations } from "./ha-power.ts";
 let world: HaWorld;
 let divert: (route: string, params?: object) => Promise<string | undefined>;
 let close: () => Promise<void>;
+let lacking: string | undefined;
 const vm = "/nodes/{node}/qemu/{vmid}";
 
 beforeEach(async () => {
   world = new HaWorld();
+  lacking = undefined;
   await world.guest(100, "n2");
   await world.guest(101, "n2");
   const { engine } = testEngine();
   for (const operation of haPowerOperations(world.config)) engine.register(operation);
   await engine.start();
-  const power = new HaPower({ records: world.records, config: world.config, rules: world.rules, engine });
+  const movable = {
+    require: (_vmid: number, target: string) => {
+      if (target === lacking) throw new Error(`node '${target}' has no bridge 'vmbr7'`);
+    },
+  };
+  const power = new HaPower({
+    records: world.records,
+    config: world.config,
+    rules: world.rules,
+    movable,
+    engine,
+  });
   let requests = 0;
   divert = async (route, params = {}) => {
     const ctx = { actor: { authid: "joe@pve" }, requestId: `r${requests++}` } as unknown as Asking;
@@ -58,12 +71,15 @@ test("stop, start and migrate of one under HA become wishes, and happen", async 
   await expect(divert(`POST ${vm}/status/start`)).rejects.toThrow("disabled in HA");
 });
 
-test("a move that a strict rule forbids is refused at once, with the rule's reason", async () => {
+test("a move that a strict rule forbids or that the node cannot take is refused at once, with the reason", async () => {
   for (const sid of ["100", "101"]) await world.config.addResource(sid, undefined, {});
   await world.rules.add("home", "node-affinity", { resources: "100", nodes: "n2,n3", strict: true });
   await expect(divert(`POST ${vm}/migrate`, { target: "n1" })).rejects.toThrow(
     "cannot migrate resource 'vm:100' to node 'n1': a strict node affinity rule of 'vm:100' does not name it",
   );
+  lacking = "n3";
+  await expect(divert(`POST ${vm}/migrate`, { target: "n3" })).rejects.toThrow("has no bridge 'vmbr7'");
+  lacking = undefined;
   expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
 });
 

@@ -9,6 +9,7 @@ import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Asking, Params } from "../node/call-agent.ts";
+import type { MovableGuests } from "../guest/movable-guests.ts";
 import type { HaConfig } from "./ha-config.ts";
 import type { HaRules } from "./ha-rules.ts";
 
@@ -16,6 +17,7 @@ export interface HaPowerDeps {
   readonly records: Records;
   readonly config: HaConfig;
   readonly rules: Pick<HaRules, "effectsOf">;
+  readonly movable: Pick<MovableGuests, "require">;
   readonly engine: OperationEngine;
 }
 
@@ -113,6 +115,7 @@ export class HaPower {
       const text = `Requesting HA migration for ${sid} to node ${target}`;
       this.#deps.config.requireNode(target);
       this.#requireAllowed(sid, target);
+      this.#deps.movable.require(Number(params["vmid"]), target, undefined);
       return { type: "hamigrate", wish: { sid, text, command: `migrate ${sid} ${target}` } };
     }
     if (verb === "status/start") {
