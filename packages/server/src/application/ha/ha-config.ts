@@ -1,5 +1,4 @@
 // What operators configure of HA: resources, rules, groups, and commands to the manager. In PVE's words.
-import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
@@ -17,6 +16,7 @@ import type { WantedState } from "@gpve/domain/ha/model.ts";
 import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
+import { digestOf, requireDigestOf } from "../digest.ts";
 
 export interface HaConfigDeps {
   readonly records: Records;
@@ -197,16 +197,11 @@ export class HaConfig {
   }
 }
 
-/** What was seen is what is changed, also where another changes it at the same time. */
 export function requireDigest(tx: Tx, digest: string | undefined, of: keyof typeof digested): void {
-  if (digest === undefined) return;
-  const rows = tx.list<unknown>(digested[of]).map(({ value }) => value);
-  if (digest !== digestOf(rows))
-    throw refused("detected modified configuration - file changed by other user? Try again.\n");
-}
-
-function digestOf(rows: readonly unknown[]): string {
-  return createHash("sha1").update(JSON.stringify(rows)).digest("hex");
+  requireDigestOf(
+    tx.list<unknown>(digested[of]).map(({ value }) => value),
+    digest,
+  );
 }
 
 /** Of a guest that is gone: the next one with its id is not under HA by that. */

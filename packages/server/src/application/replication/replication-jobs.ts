@@ -25,6 +25,7 @@ import { localVolumes } from "@gpve/domain/vm/migrate/movable.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
+import { digestOf, requireDigestOf } from "../digest.ts";
 
 export interface ReplicationJobsDeps {
   readonly records: Records;
@@ -66,7 +67,7 @@ export class ReplicationJobs {
 
   get(id: string, ctx: RequestContext): Record<string, unknown> {
     const job = this.#seen(id, ctx);
-    return shownReplicationJob(job, this.sourceOf(job));
+    return { ...shownReplicationJob(job, this.sourceOf(job)), digest: digestOf(job) };
   }
 
   async create(
@@ -93,7 +94,7 @@ export class ReplicationJobs {
   async update(
     id: string,
     options: ReplicationOptions & { readonly source?: string | undefined },
-    remove: readonly string[],
+    change: { readonly remove: readonly string[]; readonly digest: string | undefined },
     ctx: RequestContext,
   ): Promise<void> {
     const { source, ...rest } = options;
@@ -102,7 +103,8 @@ export class ReplicationJobs {
     await this.#deps.records.transact((tx) => {
       const job = tx.get(replicationCollection, id)?.value;
       if (job === undefined) throw noSuchJob(id);
-      tx.put(replicationCollection, id, changedReplicationJob(job, rest, remove, this.#now()));
+      requireDigestOf(job, change.digest);
+      tx.put(replicationCollection, id, changedReplicationJob(job, rest, change.remove, this.#now()));
     });
   }
 

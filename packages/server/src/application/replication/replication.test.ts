@@ -168,7 +168,14 @@ test("a job is made, shown, changed and removed, by those who may", async () => 
     await ask("PUT /cluster/replication/{id}", { id: "100-0", rate: 5, delete: "comment", source: "n1" }),
   ).toBeNull();
   const { comment: _gone, ...rest } = shown;
-  expect(await ask("GET /cluster/replication/{id}", { id: "100-0" })).toEqual({ ...rest, rate: 5 });
+  const read = (await ask("GET /cluster/replication/{id}", { id: "100-0" })) as Record<string, unknown>;
+  expect(read).toEqual({ ...rest, rate: 5, digest: expect.any(String) as string });
+  const change = { id: "100-0", digest: read["digest"], disable: true };
+  expect(await ask("PUT /cluster/replication/{id}", change)).toBeNull();
+  expect(await refusedBy(ask("PUT /cluster/replication/{id}", change))).toContain(
+    "detected modified configuration",
+  );
+  expect(await ask("PUT /cluster/replication/{id}", { id: "100-0", delete: "disable" })).toBeNull();
   expect(await ask("GET /nodes/{node}/replication", { node: "n1", guest: 100 })).toMatchObject([
     { id: "100-0", vmtype: "qemu", fail_count: 0, last_sync: 0, schedule: "*/15" },
   ]);

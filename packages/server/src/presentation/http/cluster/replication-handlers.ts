@@ -25,8 +25,8 @@ export function createReplicationHandlers({ jobs, taskLog }: ReplicationHandlerD
       return null;
     },
     "GET /cluster/replication/{id}": ({ id }, ctx) => jobs.get(id, ctx),
-    "PUT /cluster/replication/{id}": async ({ id, delete: remove, digest: _digest, ...options }, ctx) => {
-      await jobs.update(id, given(options), splitList(remove ?? ""), ctx);
+    "PUT /cluster/replication/{id}": async ({ id, delete: remove, digest, ...options }, ctx) => {
+      await jobs.update(id, given(options), { remove: splitList(remove ?? ""), digest }, ctx);
       return null;
     },
     "DELETE /cluster/replication/{id}": async ({ id, keep = false, force = false }, ctx) => {
