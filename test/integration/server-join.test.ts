@@ -73,6 +73,12 @@ test.skipIf(etcdMissing !== undefined)(
     const second: Child = startChild(nodeBinary, [...main, "server", "--config", config, "--node", "s2"]);
     closers.push(() => second.stop());
     await untilPrinted(second, "is ready at");
+    // Two of one name would wait for each other's journal.
+    const elsewhere = ["--data", join(dir, "s3"), "--config", join(dir, "s3.yaml"), ...places.slice(4)];
+    const any = await tokenFor("/server-join-tokens", {});
+    const named = await gpve(["server", "join", "--endpoint", url, "--node", "s2", ...elsewhere], any);
+    expect(named.stderr).toContain("a server named s2 runs in this cluster: choose another name");
+    expect(existsSync(join(dir, "s3.yaml"))).toBe(false);
     // What the first one made the second one opens: the same users, the same secrets.
     const other = readCredentials(data);
     const { token: secret } = parts.credentials;

@@ -38,6 +38,11 @@ export interface Operations {
 
 const ROOT = "/gpve/operations/";
 
+/** The journals of all servers on this store. */
+export function serverJournals(store: Store): OrphanedJournals {
+  return new OrphanedJournals(store, ROOT);
+}
+
 export function composeOperations(parts: OperationParts): Operations {
   const { store, records, clock, log, metrics, nodeName } = parts;
   const outbox = new TaskOutbox({
@@ -75,7 +80,7 @@ export function composeOperations(parts: OperationParts): Operations {
       const reconciled = outbox.reconcile(nodeName, () => engine.list(), isServerTask);
       background(log, "telling the cluster of this server's tasks", reconciled);
       if (!parts.shared) return;
-      const orphaned = new OrphanedJournals(store, ROOT);
+      const orphaned = serverJournals(store);
       const heirOf = (name: string): OperationEngine => {
         const heir = engineOn(name);
         register(heir);

@@ -30,7 +30,7 @@ import { composeReplication } from "./compose-replication.ts";
 import { composeHa } from "./compose-ha.ts";
 import { composeConsoles } from "./compose-consoles.ts";
 import { composeMappings } from "./compose-mappings.ts";
-import { composeOperations } from "./compose-operations.ts";
+import { composeOperations, serverJournals } from "./compose-operations.ts";
 import { composeQuotas } from "./compose-quota.ts";
 import { composeScheduler } from "./compose-scheduler.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
@@ -109,7 +109,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     names: settings.names,
   });
   const certificates = new ShownCertificates({ pki, files: settings.certificateFiles, clock, log });
-  const membership = new Membership({ records, clock, issuer: pki, random: randomBytes });
+  const journals = serverJournals(store);
+  const serves = (name: string): Promise<boolean> => journals.isOwned(name);
+  const membership = new Membership({ records, clock, issuer: pki, random: randomBytes, serves });
   const storageSecrets = new StorageSecrets(records, sealer);
   const storages = new StorageDefinitions(records, data.path, storageSecrets);
   await storages.ensureDefault(data.file("storage", "local"));

@@ -56,7 +56,13 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
     clusterName: "test",
     names: ["localhost", "127.0.0.1"],
   });
-  const membership = new Membership({ records, clock, issuer: pki, random: (n) => randomBytes(n) });
+  const membership = new Membership({
+    records,
+    clock,
+    issuer: pki,
+    random: (n) => randomBytes(n),
+    serves: async () => false,
+  });
   const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const stopBoard = board.start();
   const face = composeAgentFace({

@@ -40,6 +40,7 @@ test("journals without an owner that hold unfinished work are found, and no othe
   await idle.write(record(1, "done"));
   await alive.write(record(1, "queued"));
   expect(await found.find()).toEqual([]);
+  expect([await found.isOwned("alive"), await found.isOwned("nobody")]).toEqual([true, false]);
   await busy.release();
   await idle.release();
   expect(await found.find()).toEqual(["busy"]);

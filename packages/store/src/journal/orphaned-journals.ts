@@ -36,10 +36,15 @@ export class OrphanedJournals {
     }
   }
 
+  /** Whether somebody owns the journal now. */
+  async isOwned(name: string): Promise<boolean> {
+    const owner = await this.#store.range({ key: utf8(`${this.#root}${name}/owner`), countOnly: true });
+    return owner.count > 0;
+  }
+
   async #isOrphan(name: string): Promise<boolean> {
     const prefix = `${this.#root}${name}/`;
-    const owner = await this.#store.range({ key: utf8(`${prefix}owner`), countOnly: true });
-    if (owner.count > 0) return false;
+    if (await this.isOwned(name)) return false;
     const key = utf8(`${prefix}op/`);
     const span = { key, end: prefixEnd(key) };
     const idleAt = this.#idle.get(name);

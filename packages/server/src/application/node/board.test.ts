@@ -30,6 +30,7 @@ beforeEach(async () => {
     records,
     clock,
     random: (n) => new Uint8Array(n),
+    serves: async () => false,
     issuer: {
       caPem: "",
       caFingerprint: "AA",

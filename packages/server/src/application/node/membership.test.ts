@@ -17,6 +17,7 @@ it("renews nothing for a certificate that was replaced while the new one was bei
     records,
     clock: systemClock,
     issuer,
+    serves: async () => false,
     random: (bytes) => new Uint8Array(bytes),
   });
   await membership.enrolLocal("n1", "127.0.0.1", 8444, "OLD");
@@ -42,6 +43,7 @@ it("lets one server in by a token for servers, and by no other", async () => {
       caPem: "",
       keyFingerprint: () => Promise.resolve("key"),
     } as unknown as MembershipDeps["issuer"],
+    serves: async (name) => name === "s1",
     random: (bytes) => new Uint8Array(bytes).fill(++seed),
   });
   const invite = async (options: object): Promise<string> =>
@@ -58,6 +60,13 @@ it("lets one server in by a token for servers, and by no other", async () => {
   // It makes no node of anybody.
   const node = { token: forServer, node: "s2", address: "192.0.2.2", port: 8444, csrPem: "" };
   await expect(membership.join(node)).rejects.toThrow(refused);
+  // A name that is taken costs no token, and is told to nobody who has none.
+  const anyName = await invite({ server: true });
+  await expect(membership.admitServer({ token: anyName, name: "s1" })).rejects.toThrow(
+    "a server named s1 runs in this cluster: choose another name",
+  );
+  await expect(membership.admitServer({ token: forNode, name: "s1" })).rejects.toThrow(refused);
+  await membership.admitServer({ token: anyName, name: "s3" });
   await membership.admitServer({ token: forServer, name: "s2" });
   await expect(membership.admitServer({ token: forServer, name: "s2" })).rejects.toThrow(refused);
 });

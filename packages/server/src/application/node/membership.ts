@@ -31,6 +31,8 @@ export interface MembershipDeps {
   readonly clock: Clock;
   readonly issuer: CertificateIssuer;
   readonly random: (bytes: number) => Uint8Array;
+  /** Whether a server of that name runs: it holds the journal of its name. */
+  readonly serves: (name: string) => Promise<boolean>;
 }
 
 export interface JoinRequest {
@@ -125,10 +127,21 @@ export class Membership {
         `${JSON.stringify(request.name)} is not a valid name of a machine`,
       );
     await records.fresh();
-    await records.transact((tx) => {
+    const judge = (tx: Tx): JoinTokenRecord => {
       const record = this.#good(tx, token);
       if (record?.server !== true || record.usedBy !== undefined) throw new AppError("auth.failed", REFUSED);
       requireName(record, request.name);
+      return record;
+    };
+    // Only who has a good token learns which names are taken; and it stays good for another name.
+    await records.transact((tx) => void judge(tx));
+    if (await this.#deps.serves(request.name))
+      throw new AppError(
+        "object.exists",
+        `a server named ${request.name} runs in this cluster: choose another name (--node), or stop that one first`,
+      );
+    await records.transact((tx) => {
+      const record = judge(tx);
       tx.put(joinTokens, record.id, { ...record, usedBy: { node: request.name, keyFingerprint: "" } });
     });
   }

@@ -81,7 +81,13 @@ beforeAll(async () => {
     clusterName: "test",
     names: ["localhost", "127.0.0.1"],
   });
-  membership = new Membership({ records, clock: systemClock, issuer: pki, random: (n) => randomBytes(n) });
+  membership = new Membership({
+    records,
+    clock: systemClock,
+    issuer: pki,
+    random: (n) => randomBytes(n),
+    serves: async () => false,
+  });
   const tls = pki.serverTls();
   server = createSecureServer({
     key: tls.keyPem,
