@@ -280,6 +280,16 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
     expect(await ctl("vc", "stop", "demo")).toMatchObject({ code: 0 });
     expect((await ctl("vc", "list")).out).toMatch(/^demo +default +Stopped +cold/m);
     expect((await ctl("vc", "kubeconfig", "demo")).err).toContain("is Stopped");
+    const database = join(gpve.data, "vclusters/store/db/demo/state.db");
+    const whole = readFileSync(database);
+    writeFileSync(database, "not a database at all, but long enough to be one".repeat(100));
+    expect(await ctl("vc", "start", "demo")).toMatchObject({
+      code: expect.not.stringMatching("0"),
+      err: expect.stringContaining("is damaged"),
+    });
+    expect((await ctl("vc", "list")).out).toMatch(/^demo +default +Stopped +cold/m);
+    expect((await leftOfClusters(gpve.data)).filter((line) => /kube-/.test(line))).toEqual([]);
+    writeFileSync(database, whole);
     expect(await ctl("vc", "start", "demo")).toMatchObject({ code: 0 });
     await expect
       .poll(async () => (await kubectl(kubeconfig(), "get", "secret", "s")).code, { timeout: 150_000 })

@@ -1,5 +1,5 @@
 // The life of a virtual cluster as operations. Each step can be done again: after a crash the work goes on where it was.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { partsOf } from "@gpve/domain/vcluster/etcd.ts";
 import { type ClusterOverlay, isBranch } from "@gpve/domain/vcluster/overlay.ts";
@@ -99,6 +99,17 @@ export function clusterOperations(deps: ClusterOperationDeps): {
   });
   const during = (ctx: Ctx, phase: KeptCluster["phase"]): boolean =>
     phases.require(ctx.args.name).phase === phase;
+  /** One that is Stopped and cannot be started is Stopped still, with the reason, and nothing of it runs. */
+  const down = async (name: string, message: string, ctx: Ctx): Promise<void> => {
+    try {
+      await workers.stop(phases.require(name));
+      await host.stop(phases.require(name));
+      await host.rest(phases.require(name));
+    } catch (err) {
+      ctx.warn(`what was started of it is left: ${messageOf(err)}`);
+    }
+    phases.save({ ...phases.require(name), message });
+  };
   const bringUp = [
     step("provision", 1, async (ctx) => {
       const { name } = ctx.args;
@@ -195,13 +206,18 @@ export function clusterOperations(deps: ClusterOperationDeps): {
           step("start", 1, async (ctx) => {
             const kept = phases.require(ctx.args.name);
             requirePhase(kept, ["Stopped", "Running"], "started");
-            await host.start(kept, ctx.signal, ctx.log);
-            if (kept.isNew === true) {
-              await host.furnish(kept, ctx.signal);
-              const { isNew: _done, ...furnished } = phases.require(kept.name);
-              phases.save(furnished);
+            try {
+              await host.start(kept, ctx.signal, ctx.log);
+              if (kept.isNew === true) {
+                await host.furnish(kept, ctx.signal);
+                const { isNew: _done, ...furnished } = phases.require(kept.name);
+                phases.save(furnished);
+              }
+              await workers.bring(kept, ctx);
+            } catch (err) {
+              if (kept.phase === "Stopped") await down(kept.name, messageOf(err), ctx);
+              throw err;
             }
-            await workers.bring(kept, ctx);
             if (kept.phase === "Stopped") phases.go(kept.name, "StartRequested", { isWanted: true });
           }),
         ],

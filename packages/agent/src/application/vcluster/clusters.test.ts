@@ -237,6 +237,20 @@ describe("the life of a virtual cluster", () => {
     ]);
   });
 
+  test("that is stopped and cannot be started stays stopped, with the reason and nothing of it running", async () => {
+    const { host, run, make, vnodes } = await world();
+    expect(await make({ workerNodes: { count: 1 } })).toBe("done");
+    expect(await run(at("stop"))).toBe("done");
+    vnodes.broken.add("start");
+    expect(await run(at("start"))).toContain("start is broken");
+    expect([host.running.size, vnodes.running.size]).toEqual([0, 0]);
+    expect(host.get("demo")).toMatchObject({ phase: "Stopped", message: "start is broken" });
+    expect(host.resting.has("demo")).toBe(true);
+    vnodes.broken.clear();
+    expect(await run(at("start"))).toBe("done");
+    expect(host.get("demo")).not.toHaveProperty("message");
+  });
+
   test("is made asleep where that is asked for, and is furnished when it is started for the first time", async () => {
     const { host, run, make } = await world();
     expect(await make({ sleep: { fromStart: true } })).toBe("done");

@@ -17,6 +17,8 @@ export interface SelfProgram {
 
 const STORE_ID = "store";
 const READY_MS = 30_000;
+const LOOK_MS = 20;
+const LOOKS_A_SECOND = 1_000 / LOOK_MS;
 
 export class StoreProcess {
   readonly #folder: string;
@@ -64,14 +66,21 @@ export class StoreProcess {
       rmSync(this.socket(name), { force: true });
       writeFileSync(join(this.#folder, "serve", name), "");
     }
-    const until = this.#clock.monotonic() + READY_MS;
-    while (!existsSync(this.socket(name))) {
-      if (this.#clock.monotonic() > until)
+    const began = this.#clock.monotonic();
+    const refusedBefore = this.#refusals(name);
+    for (let look = 1; !existsSync(this.socket(name)); look++) {
+      // It tries every second. Twice: one may be of a try before this one.
+      if (look % LOOKS_A_SECOND === 0 && this.#refusals(name) > refusedBefore + 1)
+        throw new AppError(
+          "store.unavailable",
+          `the store of virtual cluster ${name} cannot be opened: ${this.said(name)}`,
+        );
+      if (this.#clock.monotonic() > began + READY_MS)
         throw new AppError(
           "request.timeout",
-          `the store of virtual cluster ${name} does not come up: ${this.said()}`,
+          `the store of virtual cluster ${name} does not come up: ${this.said(name)}`,
         );
-      await this.#clock.sleep(20, signal);
+      await this.#clock.sleep(LOOK_MS, signal);
     }
   }
 
@@ -98,7 +107,7 @@ export class StoreProcess {
       if (this.#clock.monotonic() > until)
         throw new AppError(
           "request.timeout",
-          `the store of virtual cluster ${name} is not closed: ${this.said()}`,
+          `the store of virtual cluster ${name} is not closed: ${this.said(name)}`,
         );
       await this.#clock.sleep(20, signal);
     }
@@ -135,9 +144,20 @@ export class StoreProcess {
     await this.#folderOf(path, await this.#ensureProcess(), 0o700);
   }
 
-  said(): string {
-    const last = this.#processes as { lastWords?: (id: string) => string };
-    return last.lastWords?.(STORE_ID).trim().slice(-300) ?? "";
+  /** Of the one, where it has said anything of it: what the process says of others is none of its tenant's business. */
+  said(name: string): string {
+    const lines = this.#lines();
+    const own = lines.filter((line) => line.split(/[\s:]+/).includes(name));
+    return (own.at(-1) ?? lines.join("\n")).slice(-500);
+  }
+
+  #lines(): readonly string[] {
+    const { lastWords } = this.#processes as { lastWords?: (id: string) => string };
+    return (lastWords?.call(this.#processes, STORE_ID) ?? "").trim().split("\n");
+  }
+
+  #refusals(name: string): number {
+    return this.#lines().filter((line) => line.startsWith(`cannot serve ${name}: `)).length;
   }
 
   /** Answers with the uid that it runs under. */
