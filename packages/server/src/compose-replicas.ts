@@ -11,6 +11,7 @@ import { ClusterPassages } from "@gpve/kit/net/cluster-passages.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { LeaseWatch } from "./application/ha/lease-watch.ts";
+import type { Placer } from "./application/scheduler/placer.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import type { ClusterRotations } from "./application/vcluster/cluster-rotations.ts";
 import { KeepRotations } from "./application/vcluster/keep-rotations.ts";
@@ -30,6 +31,7 @@ export interface ReplicasParts {
   readonly recordEvent: RecordEvent;
   readonly lead: Lead;
   readonly rotations: Pick<ClusterRotations, "begin">;
+  readonly placer: Pick<Placer, "preview">;
 }
 
 export interface ComposedReplicas {
@@ -40,7 +42,7 @@ export interface ComposedReplicas {
 }
 
 export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
-  const { records, clock, board, log, calls, lead, recordEvent } = parts;
+  const { records, clock, board, log, calls, lead, recordEvent, placer } = parts;
   const passages = new ClusterPassages({
     // Every connection of every client is asked about: most names are none.
     targets: (name) =>
@@ -57,6 +59,7 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
         clock,
         log,
         recordEvent,
+        placer,
         newRequestId: randomUUID,
         taskEnd: (upid: string, until: AbortSignal) => taskEnd(records, upid, until),
       };

@@ -205,7 +205,14 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const lead = leader({ store, clock, log, candidate: owner });
   const backupJobs = composeBackupJobs({ ...own, access, lead });
   const { recordEvent } = events;
-  const replicas = composeReplicas({ ...own, calls, lead, recordEvent, rotations: kinds.vclusterRotations });
+  const replicas = composeReplicas({
+    ...own,
+    calls,
+    lead,
+    recordEvent,
+    rotations: kinds.vclusterRotations,
+    placer: scheduler.placer,
+  });
   const replication = composeReplication({
     ...own,
     calls,

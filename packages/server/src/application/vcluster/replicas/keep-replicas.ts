@@ -22,7 +22,9 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../../node/as-system.ts";
+import type { Placer } from "../../scheduler/placer.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
+import { withOrder } from "../order-nodes.ts";
 import { fittingNodes } from "../place-cluster.ts";
 import { overlayAddress } from "../spread-cluster.ts";
 import { isServing, runtimeOn } from "./replica-nodes.ts";
@@ -34,6 +36,8 @@ export interface KeepReplicasDeps {
   readonly clock: Clock;
   readonly log: Pick<Logger, "warn">;
   readonly newRequestId: () => string;
+  /** Where the cluster has rules of its own. */
+  readonly placer?: Pick<Placer, "preview">;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
 }
@@ -74,7 +78,7 @@ export class KeepReplicas {
       if (!hasReplicas(record.spread) || record.isLeaving === true || this.#busy.has(key)) continue;
       this.#busy.add(key);
       // One after the other: each sees where the one before goes.
-      const decided = await this.#told(key, signal, () => this.#decide(record));
+      const decided = await this.#told(key, signal, () => this.#decide(record, signal));
       const carryOut = async (): Promise<void> => {
         await this.#clear(record, signal);
         if (decided !== undefined) await this.#make(record, decided.after, decided.wanted, signal);
@@ -119,12 +123,14 @@ export class KeepReplicas {
   /** Written down already. */
   async #decide(
     record: VirtualClusterRecord,
+    signal: AbortSignal,
   ): Promise<{ readonly wanted: Replacement; readonly after: Spread } | undefined> {
     const { spread, abandoned = [] } = record;
     if (spread === undefined) return undefined;
     const seen = spread.nodes.map(({ node }) => this.#seen(keyOf(record), node));
     if (seen.every(({ state }) => state === "well" || state === "busy")) return undefined;
-    const spares = fittingNodes(this.#deps, record.spec)
+    const place = await withOrder(this.#deps, record, signal);
+    const spares = fittingNodes(place, record.spec)
       .map(({ node }) => node)
       .filter((node) => !abandoned.includes(node) && !spread.nodes.some((each) => each.node === node));
     const wanted = nextReplacement(seen, spares);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import type { Explanation } from "@gpve/domain/scheduler/explain.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
@@ -25,7 +26,8 @@ interface Node {
   readonly endpoint?: string;
 }
 
-async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
+/** `refused`: by the scheduler, whom the cluster's own rules are for. */
+async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: readonly string[]) {
   const clock = new FakeClock(1_000_000);
   const store = openSqliteStore({ path: ":memory:" });
   const node = { node: "a", call: () => Promise.reject(new Error("not asked")) };
@@ -82,10 +84,32 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
     },
   };
   const taskEnd = async () => undefined;
-  const clusters = new VirtualClusters({ records, board, clock, quotas: quotas.view, taskEnd, calls });
+  const refusals = (name: string) =>
+    refused?.includes(name) === true ? [{ filter: "NodeAffinity", why: "its labels do not match" }] : [];
+  const preview = async () =>
+    ({ verdicts: names.map((name) => ({ node: name, refusals: refusals(name) })) }) as unknown as Explanation;
+  const placer = { preview };
+  const clusters = new VirtualClusters({
+    records,
+    board,
+    clock,
+    quotas: quotas.view,
+    taskEnd,
+    calls,
+    placer,
+  });
   let count = 0;
   const newRequestId = () => `id-${count++}`;
-  const keeper = new KeepReplicas({ records, board, calls, clock, log: quietLog, newRequestId, taskEnd });
+  const keeper = new KeepReplicas({
+    records,
+    board,
+    calls,
+    clock,
+    log: quietLog,
+    newRequestId,
+    taskEnd,
+    placer,
+  });
   const told = (): string[] =>
     asked.splice(0).map(({ node: at, route }) => `${at} ${route.replace("/gpve/nodes/{node}", "")}`);
   /** For long enough, looking now and then. */
@@ -95,7 +119,9 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
       await clock.advance(5_000);
     }
   };
-  const create = () => clusters.create({ name: "trio", namespace: undefined, spec }, ctx);
+  const rules = refused === undefined ? {} : { scheduling: { strategy: "ha-spread" } };
+  const create = () =>
+    clusters.create({ name: "trio", namespace: undefined, spec: { ...spec, ...rules } }, ctx);
   const record = (): VirtualClusterRecord => clusters.require("trio");
   const places = (): string[] => record().spread?.nodes.map((each) => `${each.node}${each.slot}`) ?? [];
   const status = () => virtualClusterAdapter({ board }).get(cacheReader(records), "trio")?.status;
@@ -257,6 +283,16 @@ describe("a replica whose node is lost", () => {
     await pass();
     expect(told()).toEqual(["a DELETE /vclusters/{vcluster}"]);
     expect(record()).not.toHaveProperty("abandoned");
+    await close();
+  });
+
+  test("comes to be only where the cluster's own rules let it", async () => {
+    const { create, nodes, pass, places, close } = await world(["a", "b", "c", "d", "e"], ["d"]);
+    await create();
+    expect(places()).toEqual(["a0", "b1", "c2"]);
+    nodes.set("c", { health: "offline", phase: "Running" });
+    await pass();
+    expect(places()).toEqual(["a0", "b1", "e3"]);
     await close();
   });
 
