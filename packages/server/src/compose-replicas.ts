@@ -30,8 +30,8 @@ export interface ReplicasParts {
   readonly calls: NodeCalls;
   readonly recordEvent: RecordEvent;
   readonly lead: Lead;
-  readonly rotations: Pick<ClusterRotations, "begin">;
-  readonly placer: Pick<Placer, "preview">;
+  readonly kinds: { readonly vclusterRotations: Pick<ClusterRotations, "begin"> };
+  readonly scheduler: { readonly placer: Pick<Placer, "preview"> };
 }
 
 export interface ComposedReplicas {
@@ -42,7 +42,7 @@ export interface ComposedReplicas {
 }
 
 export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
-  const { records, clock, board, log, calls, lead, recordEvent, placer } = parts;
+  const { records, clock, board, log, calls, lead, recordEvent } = parts;
   const passages = new ClusterPassages({
     // Every connection of every client is asked about: most names are none.
     targets: (name) =>
@@ -59,7 +59,7 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
         clock,
         log,
         recordEvent,
-        placer,
+        placer: parts.scheduler.placer,
         newRequestId: randomUUID,
         taskEnd: (upid: string, until: AbortSignal) => taskEnd(records, upid, until),
       };
@@ -73,7 +73,7 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
       const standbys = new KeepStandbys({ ...deps, signs });
       const places = new KeepPlaces({ records, board, clock, log });
       signal.addEventListener("abort", () => passages.close(), { once: true });
-      const rotations = new KeepRotations({ ...deps, rotations: parts.rotations });
+      const rotations = new KeepRotations({ ...deps, rotations: parts.kinds.vclusterRotations });
       const work = [keeper, standbys, places, rotations];
       return lead(
         "vcluster-replicas",

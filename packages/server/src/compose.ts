@@ -205,14 +205,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const lead = leader({ store, clock, log, candidate: owner });
   const backupJobs = composeBackupJobs({ ...own, access, lead });
   const { recordEvent } = events;
-  const replicas = composeReplicas({
-    ...own,
-    calls,
-    lead,
-    recordEvent,
-    rotations: kinds.vclusterRotations,
-    placer: scheduler.placer,
-  });
+  const replicas = composeReplicas({ ...own, calls, lead, recordEvent, kinds, scheduler });
   const replication = composeReplication({
     ...own,
     calls,

@@ -5,7 +5,8 @@ import { API_VERSION, ObjectMetaInputSchema, ObjectMetaSchema } from "./object.t
 import type { Schema } from "./object.ts";
 import { describePermission } from "./permission.ts";
 import { PROBLEM_TYPE, ProblemSchema } from "./problem.ts";
-import { isOptionalBody, V1_PREFIX, v1Routes } from "./routes.ts";
+import { isOptionalBody } from "./optional-body.ts";
+import { V1_PREFIX, v1Routes } from "./routes.ts";
 import type { V1Route } from "./routes.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;

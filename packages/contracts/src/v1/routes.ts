@@ -53,13 +53,6 @@ export interface V1Route {
   readonly on?: KindDeclaration;
 }
 
-/** Nothing in it has to be said: no body at all says the same. */
-export function isOptionalBody(body: V1Route["body"]): boolean {
-  if (body === undefined || body === "object") return false;
-  const { type, required = [] } = body as { readonly type?: string; readonly required?: readonly string[] };
-  return type === "object" && required.length === 0;
-}
-
 export const selectorQuery: readonly QueryParameter[] = [
   text("labelSelector", "a=b,c!=d,e in (x,y),f,!g"),
   text("fieldSelector", "metadata.name=x, or a field the kind offers"),

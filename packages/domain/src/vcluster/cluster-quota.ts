@@ -1,4 +1,5 @@
 // What a cluster may have, whoever asks for it: a bound of its own beside those of its tenant.
+import { given } from "@gpve/contracts/given.ts";
 import { formatQuantity } from "../vm/spec/quantity.ts";
 import { invalidSpec } from "./invalid-spec.ts";
 import { readBytes, readCpus, type VnodeSize } from "./vnode/vnode.ts";
@@ -17,12 +18,9 @@ export function readClusterQuota({ cpu, memory, storage }: Fields): ClusterQuota
   const volumeBytes = bounded("storage", storage, readBytes, "bytes, such as 20Gi");
   const cpus = bounded("cpu", cpu, readCpus, "CPUs, such as 8 or 2500m");
   const memoryBytes = bounded("memory", memory, readBytes, "bytes, such as 16Gi");
-  const workerQuota = {
-    ...(cpus === undefined ? {} : { cpus }),
-    ...(memoryBytes === undefined ? {} : { memoryBytes }),
-  };
+  const workerQuota = given({ cpus, memoryBytes });
   return {
-    ...(volumeBytes === undefined ? {} : { volumeBytes }),
+    ...given({ volumeBytes }),
     ...(Object.keys(workerQuota).length === 0 ? {} : { workerQuota }),
   };
 }

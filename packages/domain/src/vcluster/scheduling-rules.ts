@@ -1,4 +1,5 @@
 // What a request says of the nodes that a cluster goes to, in the words that guests have for it.
+import { given } from "@gpve/contracts/given.ts";
 import { vcSchedulingFields } from "@gpve/contracts/v1/scheduling.ts";
 import type { SchedulingRules } from "../scheduler/model.ts";
 import { readRules } from "../scheduler/read-rules.ts";
@@ -19,7 +20,7 @@ export function readClusterScheduling(scheduling: Fields): ClusterScheduling {
   const rules = readRules(Object.fromEntries(said));
   return {
     ...(scheduling["spread"] === true ? { spread: true } : {}),
-    ...(rules === undefined ? {} : { rules }),
+    ...given({ rules }),
   };
 }
 
