@@ -70,6 +70,8 @@ export interface GuestStart {
   /** Without argv[0]. */
   readonly args: readonly string[];
   readonly files: readonly GuestFile[];
+  /** Of `files`: the folder that it is started in; absent: `/`. */
+  readonly workFolder?: string;
   /**
    * Listening unix sockets handed over as descriptors: the guest serves them but cannot replace them. Character
    * devices in the arguments whose path is `socketPath(name)` are handed over in this way without being listed.

@@ -50,7 +50,7 @@ export function specOf(start: SpecStart, folder: GuestFolder, place: StartPlace)
             nofile: "1048576",
             ...given({ memlock: start.memlock }),
           },
-    ...given({ affinity: start.affinity, oomScoreAdj: start.oomScoreAdj }),
+    ...given({ affinity: start.affinity, oomScoreAdj: start.oomScoreAdj, workFolder: start.workFolder }),
     ...(start.asHost === true
       ? { tmpfs: [], binds: [], links: [], asHost: true, ...given({ network: start.network }) }
       : place.uid === undefined && place.userNamespace !== true

@@ -12,6 +12,8 @@ export interface ProgramSpec {
   readonly limits: Readonly<Record<string, string>>;
   readonly affinity?: string;
   readonly oomScoreAdj?: number;
+  /** As it is in the program's view; absent: `/`. */
+  readonly workFolder?: string;
   readonly identity?: { readonly uid: number; readonly gid: number; readonly groups: readonly number[] };
   /** Without root: a user namespace in which the supervisor may mount for its guest. */
   readonly userNamespace?: boolean;
@@ -87,6 +89,7 @@ export function renderSpec(spec: ProgramSpec & Partial<SupervisorSpec>): string 
   if (spec.network !== undefined) words.push("network", spec.network);
   if (spec.asHost === true) words.push("privileges", "host");
   if (spec.root !== undefined) words.push("root", spec.root);
+  if (spec.workFolder !== undefined) words.push("chdir", spec.workFolder);
   for (const { path, size } of spec.tmpfs) words.push("tmpfs", path, size);
   for (const { source, target, access } of spec.binds) words.push("bind", source, target, access);
   for (const { target, path } of spec.links) words.push("symlink", target, path);
