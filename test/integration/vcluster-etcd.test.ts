@@ -96,6 +96,7 @@ describe.skipIf(!canRun)("the store of a virtual cluster", () => {
     stores.serve(place(cluster), signal, {
       start: () => host.startPart(cluster, "etcd"),
       ended: () => undefined,
+      alone: () => undefined,
     });
 
   describe("of its own", () => {

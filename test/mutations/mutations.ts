@@ -352,6 +352,20 @@ export const mutations: readonly Mutation[] = [
     tests: ["packages/store/src/standby/standby.test.ts"],
   },
   {
+    name: "an etcd goes on alone without a server's word",
+    file: "packages/domain/src/vcluster/standby/etcd-pair.ts",
+    find: "shared === undefined || isShared(note) ?",
+    replace: "shared === undefined ?",
+    tests: ["packages/domain/src/vcluster/standby/etcd-pair.test.ts"],
+  },
+  {
+    name: "an etcd that goes on alone forgets what it does not know to be confirmed",
+    file: "packages/agent/src/infrastructure/vcluster/standby/etcd-log.ts",
+    find: "{ ...state, commit: lastIndex }",
+    replace: "state",
+    tests: ["packages/agent/src/infrastructure/vcluster/standby/etcd-log.test.ts"],
+  },
+  {
     name: "a lost cluster goes on from a standby that has not everything",
     file: "packages/domain/src/vcluster/standby/standby-plan.ts",
     find: "standby?.inSync !== true",

@@ -10,5 +10,6 @@ export const waitingFiles: readonly string[] = [
   "test/integration/embedded-etcd.test.ts",
   "test/integration/store-quorum.test.ts",
   "test/integration/operations-etcd.test.ts",
+  "test/integration/vcluster-etcd-standby.test.ts",
   "test/integration/vm-backup-jobs.test.ts",
 ];

@@ -1,4 +1,7 @@
 // Wires standbys of virtual clusters' stores: those of other nodes' that are kept here, and the lines to those of this node's.
+import { given } from "@gpve/contracts/given.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { StandbyKeeper, StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { StandbyRow, StandbyRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -12,6 +15,10 @@ import {
 } from "./application/vcluster/standby/standby-operations.ts";
 import { standbyRoutes } from "./application/vcluster/standby/standby-routes.ts";
 import type { ClusterNetworks } from "./infrastructure/vcluster/cluster-network.ts";
+import { EtcdFollowers, type EtcdFollowersDeps } from "./infrastructure/vcluster/standby/etcd-followers.ts";
+import { EtcdLeads, type EtcdLeadsDeps } from "./infrastructure/vcluster/standby/etcd-leads.ts";
+import type { EtcdPairFiles } from "./infrastructure/vcluster/standby/etcd-pair-files.ts";
+import { StandbyHosts } from "./infrastructure/vcluster/standby/standby-hosts.ts";
 import { LinuxStandbyHost } from "./infrastructure/vcluster/standby/linux-standby-host.ts";
 import type { StoreProcess } from "./infrastructure/vcluster/store-process.ts";
 
@@ -29,6 +36,8 @@ export interface StandbyParts extends Omit<StandbyOperationDeps, "standbys"> {
   readonly stopIfIdle: () => Promise<void>;
   readonly silentMs: KeepApartDeps["silentMs"];
   readonly networks: Pick<ClusterNetworks, "shut">;
+  readonly etcds: Pick<EtcdLeadsDeps, "process" | "restart" | "credentials"> &
+    Pick<EtcdFollowersDeps, "processes" | "components"> & { readonly files: EtcdPairFiles };
 }
 
 export interface ComposedStandbys {
@@ -42,7 +51,15 @@ export interface ComposedStandbys {
 
 export function composeStandbys(parts: StandbyParts): ComposedStandbys {
   const { folder, stores, engine, clock, host } = parts;
-  const standbys = new LinuxStandbyHost({ folder, stores, clock });
+  const etcds = { ...parts.etcds, folder, clock, log: parts.log };
+  const leads = new EtcdLeads({ ...etcds, clusters: () => host.list().filter(hasSingleEtcd) });
+  const followers = new EtcdFollowers(etcds);
+  const standbys = new StandbyHosts({
+    databases: new LinuxStandbyHost({ folder, stores, clock }),
+    leads,
+    followers,
+    storeOf: (name) => host.get(name)?.spec.backingStore,
+  });
   for (const operation of standbyOperations({ ...parts, standbys })) engine.register(operation);
   return {
     routes: standbyRoutes({
@@ -54,10 +71,22 @@ export function composeStandbys(parts: StandbyParts): ComposedStandbys {
     }),
     keeper: standbys,
     keepers: [
+      leads,
+      { start: () => undefined, close: () => followers.close() },
       new KeepLines({ ...parts, standbys }),
       new KeepApart({ ...parts, standbys, shut: (network, isShut) => parts.networks.shut(network, isShut) }),
     ],
     rows: () => standbys.list().map(({ name, tenant }) => ({ name, tenant })),
     stateOf: (name) => standbys.state(name),
   };
+}
+
+/** One of several replicas' is a member of those. */
+function hasSingleEtcd({ spec, overlay, network }: KeptCluster): boolean {
+  return (
+    spec.backingStore === "etcd" &&
+    spec.replicas === 1 &&
+    network !== undefined &&
+    !isBranch({ ...given({ overlay }) })
+  );
 }

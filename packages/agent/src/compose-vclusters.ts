@@ -316,6 +316,14 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     workers,
     networks,
     silentMs: parts.silentMs,
+    etcds: {
+      files: clusterStores.pairs,
+      processes,
+      components: components.store,
+      process: (cluster) => host.etcd.of(cluster),
+      restart: (cluster) => host.etcd.restart(cluster, () => host.startPart(cluster, "etcd")),
+      credentials: (cluster) => host.etcdAdmin(cluster),
+    },
     ensureComponent: components.ensure,
     stopIfIdle: () => clusterStores.stopIfIdle(host.list()),
   });

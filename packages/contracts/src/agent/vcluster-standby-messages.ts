@@ -24,6 +24,8 @@ export const VclusterLeadRequest = request({
 /** Asked of it: what the other node needs. */
 export const VclusterStandbyKeysAnswer = Type.Object({
   version: Type.String(),
+  /** Of its etcd, where it has one. */
+  etcdVersion: Type.Optional(Type.String()),
   secrets: Type.Record(Type.String(), Type.String()),
 });
 /** By which its workers on other nodes know it. */
@@ -38,6 +40,7 @@ export const VclusterFollowRequest = request({
   network,
   spec: Type.Record(Type.String(), Type.Unknown()),
   version: Type.String(),
+  etcdVersion: Type.Optional(Type.String()),
   secrets: Type.Record(Type.String(), Type.String()),
   requestId,
 });

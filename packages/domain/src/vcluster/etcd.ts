@@ -1,7 +1,9 @@
 // The etcd of one virtual cluster, and which processes there are beside it: pure, from where its files lie.
+import { given } from "@gpve/contracts/given.ts";
 import type { ClusterCertificate } from "./certificates.ts";
 import { CONTROL_PLANE_PARTS, type ControlPlanePart, type PartCommand } from "./control-plane.ts";
 import { type ClusterOverlay, isBranch, replicaSlot } from "./overlay.ts";
+import { type EtcdPairStart, pairPeerUrl, pairStart } from "./standby/etcd-pair.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
 /** Of a control plane of several replicas: what its workers on this node ask goes through it to one that serves. */
@@ -23,8 +25,10 @@ export interface EtcdPlace {
   /** Whom it trusts: the name of a file; absent: its own authority. */
   readonly trust?: string;
   readonly dataFolder: string;
-  /** Where it is one of several; absent: it is alone. */
+  /** Where it is one of several replicas'; absent: it is that of a single control plane. */
   readonly member?: EtcdMembership;
+  /** Of a single control plane, which can have a standby; absent: the first member, which has none. */
+  readonly pair?: EtcdPairStart;
 }
 
 export interface EtcdMembership {
@@ -62,33 +66,72 @@ export function etcdCommand({
   trust = "etcd-ca.crt",
   dataFolder,
   member,
+  pair = pairStart({}),
 }: EtcdPlace): PartCommand {
   const [ca, cert, key] = [pki(trust), pki("etcd.crt"), pki("etcd.key")];
-  const peer = etcdPeerUrl(address);
-  const { name = "member", initialCluster } = member ?? {};
+  const name = member?.name ?? pair.name;
+  const peer = member === undefined ? pairPeerUrl(name) : etcdPeerUrl(address);
   return {
     args: [
-      `--name=${name}`,
-      `--data-dir=${dataFolder}`,
+      ...memberArgs({ ...given({ initialCluster: member?.initialCluster }), name, peer, dataFolder }),
       `--listen-client-urls=${etcdUrl(address)}`,
       `--advertise-client-urls=${etcdUrl(address)}`,
-      `--listen-peer-urls=${peer}`,
-      `--initial-advertise-peer-urls=${peer}`,
-      `--initial-cluster=${initialCluster ?? `${name}=${peer}`}`,
-      `--initial-cluster-state=${initialCluster === undefined ? "new" : "existing"}`,
       "--client-cert-auth=true",
       `--trusted-ca-file=${ca}`,
       `--cert-file=${cert}`,
       `--key-file=${key}`,
-      "--peer-client-cert-auth=true",
-      `--peer-trusted-ca-file=${ca}`,
-      `--peer-cert-file=${cert}`,
-      `--peer-key-file=${key}`,
-      `--quota-backend-bytes=${QUOTA_BYTES}`,
-      "--log-level=warn",
+      ...(member === undefined
+        ? []
+        : [
+            "--peer-client-cert-auth=true",
+            `--peer-trusted-ca-file=${ca}`,
+            `--peer-cert-file=${cert}`,
+            `--peer-key-file=${key}`,
+          ]),
+      ...(member === undefined && pair.alone !== undefined ? ["--force-new-cluster"] : []),
     ],
     files: [ca, cert, key],
   };
+}
+
+/** Of one that only follows, on a node that has nothing else of the cluster: it is asked through a socket too. */
+export function followerCommand(place: {
+  readonly name: string;
+  readonly initialCluster: string;
+  readonly dataFolder: string;
+}): readonly string[] {
+  const client = pairPeerUrl(FOLLOWER_CLIENT);
+  return [
+    ...memberArgs({ ...place, peer: pairPeerUrl(place.name) }),
+    `--listen-client-urls=${client}`,
+    `--advertise-client-urls=${client}`,
+  ];
+}
+
+/** Where it is asked. */
+export const FOLLOWER_CLIENT = "client";
+
+function memberArgs({
+  name,
+  peer,
+  initialCluster,
+  dataFolder,
+}: {
+  readonly name: string;
+  readonly peer: string;
+  readonly initialCluster?: string;
+  readonly dataFolder: string;
+}): readonly string[] {
+  return [
+    `--name=${name}`,
+    `--data-dir=${dataFolder}`,
+    `--listen-peer-urls=${peer}`,
+    `--initial-advertise-peer-urls=${peer}`,
+    `--initial-cluster=${initialCluster ?? `${name}=${peer}`}`,
+    `--initial-cluster-state=${initialCluster === undefined ? "new" : "existing"}`,
+    `--quota-backend-bytes=${QUOTA_BYTES}`,
+    "--log-level=warn",
+  ];
 }
 
 export function etcdCertificates(address: string): readonly ClusterCertificate[] {

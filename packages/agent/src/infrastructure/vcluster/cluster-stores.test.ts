@@ -15,7 +15,7 @@ import { ClusterStores, EXTERNAL_KEYS } from "./cluster-stores.ts";
 /** Loopback, which a spec would not take, is where a test can listen. */
 const ADDRESS = "127.0.0.1";
 const { signal } = new AbortController();
-const never = { start: async () => undefined, ended: () => undefined };
+const never = { start: async () => undefined, ended: () => undefined, alone: () => undefined };
 
 let folder: string;
 let keys: ClusterKeys;
@@ -117,10 +117,10 @@ describe("stores of virtual clusters", () => {
     expect(stores().files(cluster)).toMatchObject([{ path: "/sock/demo", access: "ro" }]);
   });
 
-  test("an etcd of its own is a process with a folder of its own", () => {
+  test("an etcd of its own is a process with a folder of its own", async () => {
     const cluster = kept({ backingStore: "etcd" });
     const place = { cluster, keys, address: "100.80.0.2" };
-    const { program, dataFolder, args } = stores().etcd(place);
+    const { program, dataFolder, args } = await stores().etcd(place);
     expect([program, existsSync(dataFolder)]).toEqual(["/components/etcd/3.6.8/etcd", true]);
     expect(args).toContain(`--data-dir=${join(folder, "demo", "etcd")}`);
     expect(stores().access(place).servers).toEqual(["https://100.80.0.2:2379"]);
@@ -129,7 +129,7 @@ describe("stores of virtual clusters", () => {
 
   test("one that ends before it answers is told with its own words", async () => {
     const place = { cluster: kept({ backingStore: "etcd" }), keys, address: ADDRESS };
-    const etcd = { start: async () => undefined, ended: () => "panic: disk is full" };
+    const etcd = { start: async () => undefined, ended: () => "panic: disk is full", alone: () => undefined };
     await expect(stores().serve(place, signal, etcd)).rejects.toThrow("ended: panic: disk is full");
   });
 

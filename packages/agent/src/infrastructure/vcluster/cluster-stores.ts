@@ -21,6 +21,7 @@ import { openEtcdStore } from "@gpve/store/etcd/etcd-store.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { ClusterKeys } from "./cluster-keys.ts";
 import { EtcdMembers } from "./etcd-members.ts";
+import { EtcdPairFiles, type PreparedPair } from "./standby/etcd-pair-files.ts";
 import { kubeCall, type KubeAnswer, type KubeCredentials } from "./kube-api.ts";
 import type { StoreProcess } from "./store-process.ts";
 
@@ -56,10 +57,13 @@ const LOOK_MS = 50;
 export class ClusterStores {
   readonly #deps: ClusterStoresDeps;
   readonly #members: EtcdMembers;
+  /** Of those that can have a standby. */
+  readonly pairs: EtcdPairFiles;
 
   constructor(deps: ClusterStoresDeps) {
     this.#deps = deps;
     this.#members = new EtcdMembers(deps.folder, deps.clock);
+    this.pairs = new EtcdPairFiles(deps.folder);
   }
 
   access({ cluster, keys, address }: StorePlace): StoreAccess {
@@ -70,9 +74,14 @@ export class ClusterStores {
     return { servers: [`unix://${this.#deps.sqlite.socket(cluster.name)}`] };
   }
 
+  /** For those who may change who belongs to an etcd of its own. */
+  etcdAdmin({ keys, address }: Omit<StorePlace, "cluster">): KubeCredentials {
+    return credentials(keys, ownKeys(keys), { address, port: ETCD_PORT });
+  }
+
   /** An etcd of its own that runs, spoken to as its API server does. */
   openEtcd({ keys, address }: Omit<StorePlace, "cluster">): Store {
-    const { ca, cert, key } = credentials(keys, ownKeys(keys), { address, port: ETCD_PORT });
+    const { ca, cert, key } = this.etcdAdmin({ keys, address });
     return openEtcdStore({ endpoints: [etcdUrl(address)], tls: { ca, cert, key }, clock: this.#deps.clock });
   }
 
@@ -82,23 +91,25 @@ export class ClusterStores {
     return [{ path: this.#deps.sqlite.socketFolder(name), access: "ro", owned: true }];
   }
 
-  etcd({ cluster, keys, address }: StorePlace): PartCommand & {
-    readonly program: string;
-    readonly dataFolder: string;
-  } {
+  async etcd({ cluster, keys, address }: StorePlace): Promise<
+    PartCommand & {
+      readonly program: string;
+      readonly dataFolder: string;
+      /** Of a single control plane: how it is started, and where it meets its standby. */
+      readonly pair?: PreparedPair;
+    }
+  > {
     const { components } = this.#deps;
     const dataFolder = join(this.#deps.folder, cluster.name, "etcd");
     mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
+    const member = this.#members.membership(cluster);
+    const pair = member === undefined ? await this.pairs.prepare(cluster.name) : undefined;
+    const trust = keys.etcdTrust;
     return {
-      ...etcdCommand({
-        address,
-        pki: keys.file,
-        trust: keys.etcdTrust,
-        dataFolder,
-        ...given({ member: this.#members.membership(cluster) }),
-      }),
+      ...etcdCommand({ address, pki: keys.file, trust, dataFolder, ...given({ member, pair }) }),
       program: components.program("etcd", cluster.etcdVersion ?? "", "etcd"),
       dataFolder,
+      ...given({ pair }),
     };
   }
 
@@ -106,7 +117,12 @@ export class ClusterStores {
   async serve(
     place: StorePlace,
     signal: AbortSignal,
-    etcd: { readonly start: () => Promise<void>; readonly ended: () => string | undefined },
+    etcd: {
+      readonly start: () => Promise<void>;
+      readonly ended: () => string | undefined;
+      /** The one that runs was started to go on without that one's vote. */
+      readonly alone: () => number | undefined;
+    },
   ): Promise<void> {
     const { cluster, keys, address } = place;
     const { backingStore, externalEndpoints = [] } = cluster.spec;
@@ -121,6 +137,10 @@ export class ClusterStores {
       else await this.#members.join({ cluster, address, credentials: own, ...etcd }, signal);
       const at = own({ address, port: ETCD_PORT });
       await this.#healthy(`the etcd of virtual cluster ${cluster.name}`, [at], signal, etcd.ended);
+      // It answers, and so nobody else has a vote.
+      const alone = etcd.alone();
+      if (alone !== undefined && alone === this.pairs.note(cluster.name).shared)
+        this.pairs.settle(cluster.name);
       return;
     }
     const all = externalEndpoints.map((url) => credentials(keys, EXTERNAL_KEYS, endpointAddress(url)));
@@ -148,8 +168,9 @@ export class ClusterStores {
   /** It is another node's: what is here goes, and what somebody else keeps stays. */
   async letGo({ name, spec }: KeptCluster): Promise<void> {
     if (spec.backingStore === "sqlite") await this.#deps.sqlite.remove(name);
-    if (spec.backingStore === "etcd")
-      rmSync(join(this.#deps.folder, name, "etcd"), { recursive: true, force: true });
+    if (spec.backingStore !== "etcd") return;
+    rmSync(join(this.#deps.folder, name, "etcd"), { recursive: true, force: true });
+    this.pairs.forget(name);
   }
 
   async stopIfIdle(left: readonly KeptCluster[]): Promise<void> {

@@ -4,7 +4,7 @@
 //   FOLDER/clusters/<name>/etcd-member.json   with whom it joined, and whether it has served
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { ETCD_PORT, type EtcdMembership, etcdPeerUrl } from "@gpve/domain/vcluster/etcd.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
@@ -18,7 +18,8 @@ import { memberName, replicaNumber } from "@gpve/domain/vcluster/replicas/replic
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { kubeCall, type KubeCredentials } from "./kube-api.ts";
+import { changeMembers, listMembers } from "./etcd-admin.ts";
+import type { KubeCredentials } from "./kube-api.ts";
 
 export interface JoiningMember {
   readonly cluster: KeptCluster;
@@ -39,9 +40,6 @@ interface Note {
 /** The first may be on a node that still fetches what it needs. */
 const JOIN_MS = 900_000;
 const LOOK_MS = 500;
-const ASK_MS = 3_000;
-/** What is done after all is seen when they are asked again. */
-const CHANGE_MS = 5_000;
 
 export class EtcdMembers {
   /** FOLDER/clusters */
@@ -117,7 +115,7 @@ export class EtcdMembers {
     }
     if (step.do === "done" || at === undefined) return undefined;
     const asked = step.do === "add" ? { peerURLs: [etcdPeerUrl(address)], isLearner: true } : { ID: step.id };
-    return change(at, step.do, asked, signal);
+    return changeMembers(at, step.do, asked, signal);
   }
 
   /** As the first that answers says. */
@@ -129,8 +127,8 @@ export class EtcdMembers {
     for (const address of addresses) {
       const at = member.credentials({ address, port: ETCD_PORT });
       try {
-        const { status, body } = await call(at, "list", {}, signal);
-        if (status === 200) return { at, members: readMembers(body) };
+        const members = await listMembers(at, signal);
+        if (members !== undefined) return { at, members };
       } catch (err) {
         signal.throwIfAborted();
         ignore(err, "the next one is asked, and all of them again");
@@ -161,48 +159,4 @@ export class EtcdMembers {
 function addressesOf({ overlay }: KeptCluster, own: string): readonly string[] {
   const slots = overlay?.nodes.flatMap(({ slot }) => slot ?? []) ?? [];
   return slots.map((slot) => own.replace(/\d+$/, String(replicaNumber(slot))));
-}
-
-function call(
-  at: KubeCredentials,
-  what: "list" | "add" | "remove" | "promote",
-  body: unknown,
-  signal: AbortSignal,
-): ReturnType<typeof kubeCall> {
-  const patience = AbortSignal.timeout(what === "list" ? ASK_MS : CHANGE_MS);
-  const soon = AbortSignal.any([signal, patience]);
-  return kubeCall(at, { method: "POST", path: `/v3/cluster/member/${what}`, body }, soon);
-}
-
-/** What it says where it does not do it now: another is joining, it has not got all yet, the majority is away. */
-async function change(
-  at: KubeCredentials,
-  what: "add" | "remove" | "promote",
-  body: unknown,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  try {
-    const { status, body: answer } = await call(at, what, body, signal);
-    return status === 200 ? undefined : `${what}: ${status} ${answer.slice(0, 300)}`;
-  } catch (err) {
-    signal.throwIfAborted();
-    return `${what}: ${messageOf(err)}`;
-  }
-}
-
-function readMembers(text: string): readonly StoreMember[] {
-  const { members = [] } = JSON.parse(text) as {
-    members?: readonly {
-      readonly ID: string;
-      readonly name?: string;
-      readonly peerURLs?: readonly string[];
-      readonly isLearner?: boolean;
-    }[];
-  };
-  return members.map(({ ID, name = "", peerURLs = [], isLearner = false }) => ({
-    id: ID,
-    name,
-    peerUrls: peerURLs,
-    isLearner,
-  }));
 }

@@ -28,6 +28,7 @@ import { ClusterFiles } from "./cluster-files.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
 import type { ClusterNetwork } from "./cluster-network.ts";
 import { EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
+import { EtcdPart } from "./etcd-part.ts";
 import { equipCluster } from "./equip-cluster.ts";
 import { untilFurnished, untilReady } from "./await-api.ts";
 import { howFrozen } from "./how-frozen.ts";
@@ -44,11 +45,13 @@ export class LinuxClusterHost implements ClusterHost {
   readonly #deps: LinuxClusterHostDeps;
   readonly #kept: ClusterFiles;
   readonly #own: OwnCredentials;
+  readonly etcd: EtcdPart;
 
   constructor(deps: LinuxClusterHostDeps) {
     this.#deps = deps;
     this.#kept = new ClusterFiles(join(deps.folder, "clusters"));
     this.#own = new OwnCredentials(deps.clock);
+    this.etcd = new EtcdPart(deps.processes);
   }
 
   list(): readonly KeptCluster[] {
@@ -134,8 +137,14 @@ export class LinuxClusterHost implements ClusterHost {
   async serveStore(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
     await this.#deps.stores.serve(this.#storePlace(cluster), signal, {
       start: () => this.startPart(cluster, "etcd"),
-      ended: () => this.#ended(cluster.name, "etcd"),
+      ended: () => (this.etcd.isRestarting(cluster.name) ? undefined : this.#ended(cluster.name, "etcd")),
+      alone: () => this.etcd.of(cluster)?.alone,
     });
+  }
+
+  /** For those who may change who belongs to its etcd. */
+  etcdAdmin(cluster: KeptCluster): KubeCredentials {
+    return this.#deps.stores.etcdAdmin(this.#storePlace(cluster));
   }
 
   async startPart(cluster: KeptCluster, part: ClusterPart): Promise<void> {
@@ -148,7 +157,7 @@ export class LinuxClusterHost implements ClusterHost {
     await processes.start({
       id,
       label: `${part} of virtual cluster ${name}`,
-      ...partCommand(this.#deps, part, { ...this.#storePlace(cluster), folder: this.#place(name) }),
+      ...(await partCommand(this.#deps, part, { ...this.#storePlace(cluster), folder: this.#place(name) })),
       network: this.#network(cluster).namespaceFile,
       // Half of the memory for a little more work: most clusters of this tier do nothing most of the time.
       env: {
@@ -195,12 +204,14 @@ export class LinuxClusterHost implements ClusterHost {
     const { processes, stores } = this.#deps;
     // Who stands still does not hear that he shall end.
     await this.#proceed(cluster);
-    // The store last: without it an API server does not end.
-    for (const part of partsOf(cluster).toReversed()) {
-      const id = idOf(cluster.name, part);
-      await processes.get(id)?.stop({ timeoutMs: STOP_MS });
-      await processes.forget(id);
-    }
+    await this.etcd.whileStopped(cluster.name, async () => {
+      // The store last: without it an API server does not end.
+      for (const part of partsOf(cluster).toReversed()) {
+        const id = idOf(cluster.name, part);
+        await processes.get(id)?.stop({ timeoutMs: STOP_MS });
+        await processes.forget(id);
+      }
+    });
     if (!isBranch(cluster)) await stores.leave(cluster);
     this.#own.forget(cluster.name);
   }

@@ -16,12 +16,18 @@ export interface PartCommandDeps {
   readonly self: SelfProgram;
 }
 
+/** Of the process of an etcd that can have a standby. */
+export interface EtcdNote {
+  /** It was started to go on without that one's vote. */
+  readonly alone?: number;
+}
+
 /** `folder`: of the cluster. */
-export function partCommand(
+export async function partCommand(
   { components, stores, self }: PartCommandDeps,
   part: ClusterPart,
   at: StorePlace & { readonly folder: string },
-): Pick<GuestStart, "program" | "args" | "files"> {
+): Promise<Pick<GuestStart, "program" | "args" | "files" | "workFolder" | "note">> {
   const { cluster, keys, address, folder } = at;
   const own = (path: string): GuestFile => ({ path, access: "ro", owned: true });
   if (part === API_BALANCER) {
@@ -31,8 +37,13 @@ export function partCommand(
     return { program: self.program, args, files: [...folders, own(authority)] };
   }
   if (part === "etcd") {
-    const { program, args, files, dataFolder } = stores.etcd(at);
-    return { program, args, files: [...files.map(own), { path: dataFolder, access: "rw", deep: true }] };
+    const { program, args, files, dataFolder, pair } = await stores.etcd(at);
+    const data: GuestFile = { path: dataFolder, access: "rw", deep: true };
+    if (pair === undefined) return { program, args, files: [...files.map(own), data] };
+    const { peers, alone } = pair;
+    const shared: GuestFile = { path: peers, access: "rw", owned: false };
+    const note: EtcdNote = { ...given({ alone }) };
+    return { program, args, files: [...files.map(own), data, shared], workFolder: peers, note };
   }
   const {
     args,

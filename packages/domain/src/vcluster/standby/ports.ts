@@ -13,6 +13,8 @@ export interface KeptStandby {
   readonly spec: VirtualClusterSpec;
   /** Of Kubernetes, in full. */
   readonly version: string;
+  /** Of its etcd, where it has one. */
+  readonly etcdVersion?: string;
   readonly generation: number;
   /** What signs for the cluster, and what it has encrypted its secrets with. */
   readonly secrets: Readonly<Record<string, string>>;

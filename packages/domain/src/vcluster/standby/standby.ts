@@ -45,12 +45,6 @@ export function standbyRefusal(
 ): { readonly reason: string; readonly message: string } | undefined {
   if (spec.replicas > 1)
     return { reason: "HasReplicas", message: "its replicas are on nodes of their own already" };
-  if (spec.backingStore === "etcd")
-    return {
-      reason: "OwnEtcd",
-      message:
-        "the etcd of a single control plane is followed by nobody: with its node its objects are lost; make backups, or choose backingStore sqlite or tier Enterprise",
-    };
   if (spec.backingStore === "external")
     return { reason: "ExternalStore", message: "its objects are in an etcd that somebody else runs" };
   return undefined;

@@ -51,6 +51,9 @@ export function standbyOperations(
           run: async (ctx: Ctx) => {
             const standby = standbys.get(ctx.args.name);
             if (standby === undefined) return;
+            // It follows with it.
+            const { etcdVersion } = standby;
+            if (etcdVersion !== undefined) await deps.ensureComponent("etcd", etcdVersion, ctx);
             await standbys.follow(standby.name);
             ctx.log(`the store of virtual cluster ${standby.name} is followed here`);
             // What it is started with when its node is lost: there may be nobody to bring it then.
@@ -78,7 +81,7 @@ export function standbyOperations(
                 `virtual cluster '${name}' has no standby on this node: nothing is here to go on from`,
               );
             }
-            const { called, tenant, spec, version, secrets } = standby;
+            const { called, tenant, spec, version, etcdVersion, secrets } = standby;
             await deps.ensureComponent("kubernetes", version, ctx);
             // Whoever still sends is confirmed nothing any more: from here on it is this node's.
             await standbys.unfollow(name);
@@ -86,7 +89,7 @@ export function standbyOperations(
             host.takeAuthority(name, secrets);
             phases.save({
               ...host.get(name),
-              ...given({ called }),
+              ...given({ called, etcdVersion }),
               ...place,
               name,
               tenant,

@@ -51,11 +51,12 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
       return null;
     },
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys": async ({ vcluster, tenant }) => {
-      const { name, version } = ownCluster(host, { vcluster, tenant });
-      return { version, secrets: { ...(await host.authority(name, "replica")) } };
+      const { name, version, etcdVersion } = ownCluster(host, { vcluster, tenant });
+      return { version, ...given({ etcdVersion }), secrets: { ...(await host.authority(name, "replica")) } };
     },
     "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}": async (asked, ctx) => {
-      const { vcluster: name, called, tenant, spec, version, generation, secrets, requestId } = asked;
+      const { vcluster: name, called, tenant, spec, version, etcdVersion } = asked;
+      const { generation, secrets, requestId } = asked;
       const kept = host.get(name);
       // Workers alone are no store that could be in its way.
       if (kept !== undefined && (kept.tenant !== tenant || !isBranch(kept)))
@@ -73,7 +74,7 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
         );
       // As a file, at once: what operations are told lies in the journal.
       const next = { name, tenant, spec: readVirtualClusterSpec(spec), version, generation, secrets };
-      standbys.save({ ...next, ...given({ called }) });
+      standbys.save({ ...next, ...given({ called, etcdVersion }) });
       deps.changed();
       return submit(FOLLOW_CLUSTER, { name }, requestId, ctx);
     },

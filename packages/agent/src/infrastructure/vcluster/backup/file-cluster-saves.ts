@@ -26,6 +26,7 @@ import { EVERYTHING } from "@gpve/store/backup/digest.ts";
 import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { readAll } from "@gpve/store/read-all.ts";
+import { EtcdPairFiles, requireOwn } from "../standby/etcd-pair-files.ts";
 import { copyEtcd } from "./etcd-copy.ts";
 import { discardArchive, writeArchive } from "./pack-archive.ts";
 import { manifestText, readManifest } from "./read-manifest.ts";
@@ -67,6 +68,7 @@ export class FileClusterSaves implements ClusterSaves {
   ): Promise<{ readonly revision: number; readonly objects: number }> {
     const folder = this.#saved(cluster.name, label);
     if (!hasOwnEtcd(cluster)) return this.#save(cluster, folder, work);
+    requireOwn(this.#place(""), cluster.name);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     saveKeys(this.#place(cluster.name, "pki"), join(folder, KEYS));
     await copyEtcd(this.#deps.exec, this.#place(cluster.name, ETCD), join(folder, ETCD), work.signal);
@@ -77,9 +79,11 @@ export class FileClusterSaves implements ClusterSaves {
   async bringBack(cluster: KeptCluster, label: string, work: SaveWork): Promise<void> {
     const folder = this.#saved(cluster.name, label);
     if (!hasOwnEtcd(cluster)) return this.#load(cluster, folder, "whole", work);
+    requireOwn(this.#place(""), cluster.name);
     // Of one that an older version of ours kept there are none.
     if (existsSync(join(folder, KEYS)))
       loadKeys(join(folder, KEYS), this.#place(cluster.name, "pki"), "whole");
+    new EtcdPairFiles(this.#place("")).exchanged(cluster.name);
     await copyEtcd(this.#deps.exec, join(folder, ETCD), this.#place(cluster.name, ETCD), work.signal);
     work.say("its etcd has the data that was saved");
   }

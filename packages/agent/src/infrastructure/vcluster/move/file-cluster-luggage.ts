@@ -21,6 +21,7 @@ import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { createPlainFile } from "@gpve/kit/held-file.ts";
 import { bytesOf } from "../plain-bytes.ts";
+import { EtcdPairFiles, requireOwn } from "../standby/etcd-pair-files.ts";
 
 export interface FileClusterLuggageDeps {
   /** DIR/vclusters */
@@ -44,6 +45,7 @@ export class FileClusterLuggage implements ClusterLuggage {
 
   async pack({ name, spec }: KeptCluster, signal: AbortSignal): Promise<readonly MovedFile[]> {
     if (spec.backingStore === "sqlite") await this.#deps.closed(name, signal);
+    if (spec.backingStore === "etcd") requireOwn(join(this.#deps.folder, "clusters"), name);
     return Object.entries(this.#homes(name)).flatMap(([group, folder]) =>
       filesBelow(folder)
         .map((file) => ({ name: `${group}/${file}`, path: join(folder, file) }))
@@ -103,6 +105,7 @@ export class FileClusterLuggage implements ClusterLuggage {
       if (!existsSync(come)) continue;
       mkdirSync(dirname(folder), { recursive: true, mode: 0o700 });
       rmSync(folder, { recursive: true, force: true });
+      if (group === "etcd") new EtcdPairFiles(join(this.#deps.folder, "clusters")).exchanged(name);
       renameSync(come, folder);
     }
   }
