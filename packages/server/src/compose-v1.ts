@@ -44,6 +44,7 @@ import { ClusterRotations } from "./application/vcluster/cluster-rotations.ts";
 import { ClusterUpgrades } from "./application/vcluster/cluster-upgrades.ts";
 import { ClusterSaves } from "./application/vcluster/cluster-saves.ts";
 import { PodMapping } from "./application/vcluster/pod-mapping.ts";
+import { standDown } from "./application/vcluster/standby/stand-down.ts";
 import { VirtualClusters } from "./application/vcluster/virtual-clusters.ts";
 import { WorkerMoves } from "./application/vcluster/worker-moves.ts";
 import { guestReported } from "./application/node/guest-reported.ts";
@@ -131,9 +132,11 @@ export function composeKinds(
     calls,
     taskEnd: ended,
   });
+  const alone = standDown({ ...parts, calls });
   const vclusterUpgrades = new ClusterUpgrades({
     ...parts,
     calls,
+    standDown: alone,
     taskEnd: ended,
   });
   const vclusterRotations = new ClusterRotations({ ...parts, calls, taskEnd: ended });
@@ -145,6 +148,7 @@ export function composeKinds(
     rotations: vclusterRotations,
     storages: () => chosenStorages(parts.records),
     taskEnd: ended,
+    standDown: alone,
     log: parts.shared.log,
     shutdown: parts.stop,
   });
@@ -152,6 +156,7 @@ export function composeKinds(
     ...parts,
     calls,
     vclusters,
+    standDown: alone,
     taskEnd: ended,
   });
   const vclusterWorkerMoves = new WorkerMoves({

@@ -43,8 +43,10 @@ async function world(record: VirtualClusterRecord = base, workers = 0) {
   const failing = new Set<string>();
   const place = { phase: "Running", version: "1.36.4", network: 3, workers };
   const { engine, logs } = testEngine();
+  const alone: string[] = [];
   const moves = new ClusterMoves({
     records,
+    standDown: async (of) => void alone.push(of),
     clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 5), signal) },
     board: {
       get: (node) =>
@@ -98,14 +100,16 @@ async function world(record: VirtualClusterRecord = base, workers = 0) {
     notes,
     place,
     logs,
+    alone,
     close: () => server.close(),
   };
 }
 
 describe("a move of a control plane", () => {
   test("is handed over between its end here and its start there", async () => {
-    const { migrate, told, params, now, notes, close } = await world();
+    const { migrate, told, params, now, notes, alone, close } = await world();
     expect(await migrate("b")).toBe("done");
+    expect(alone).toEqual(["demo"]);
     expect(told).toEqual(["b arrive (a's)", "a depart (a's)", "b take-over (b's)", "a let-go (b's)"]);
     expect(now()).toEqual({ ...base, node: "b" });
     expect(notes()).toEqual([]);

@@ -26,6 +26,7 @@ import { noteMove } from "../node/guest-moves.ts";
 import { beginClusterWork } from "./cluster-work.ts";
 import { requireAlone } from "./replicas/replica-nodes.ts";
 import { overlayAddress } from "./spread-cluster.ts";
+import type { StandDown } from "./standby/stand-down.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
 import { requireWaysOut } from "./ways-out.ts";
 
@@ -69,6 +70,7 @@ export interface ClusterMovesDeps {
   readonly engine: Pick<OperationEngine, "submit">;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+  readonly standDown: StandDown;
 }
 
 const TOLD_AT_MOST = 5;
@@ -172,6 +174,8 @@ export class ClusterMoves {
     await records.transact((tx) => {
       noteMove(tx, { vmid: 0, id: ctx.id, from, to, at: clock.now(), purpose: "vcluster", vcluster: name });
     });
+    // Until the note is gone nobody begins with another one.
+    await this.#deps.standDown(name, { requestId: `${ctx.id}-alone`, signal: ctx.signal });
   }
 
   /** Workers stay where they are and know it by its address: the two nodes become one network, if they are not. */

@@ -58,12 +58,15 @@ async function world() {
     },
   };
   const vclusters = new VirtualClusters(deps);
+  /** Whose etcd was to go on alone first. */
+  const alone: string[] = [];
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
   const saves = new ClusterSaves({
     ...deps,
     vclusters,
     upgrades: { begin: async ({ name }) => `UPID:spread:${name}` },
     rotations: { begin: async ({ name }) => `UPID:spread-ca:${name}` },
+    standDown: async (of) => void alone.push(of),
     log,
     storages: () => ({ backup: "nas" }),
     shutdown: ctx.signal,
@@ -73,6 +76,7 @@ async function world() {
   const specOf = (name: string) => server.records.collection(vclusterCollection).get(key(name))?.value.spec;
   return {
     saves,
+    alone,
     vclusters,
     key,
     asked,
@@ -151,10 +155,11 @@ describe("saves of virtual clusters at a server", () => {
   });
 
   test("what is there is replaced only when that is said, and stays when the node refuses", async () => {
-    const { saves, asked, refuse, specOf, key } = await world();
+    const { alone, saves, asked, refuse, specOf, key } = await world();
     await expect(restore(saves, "demo")).rejects.toThrow("already exists");
     await restore(saves, "demo", { over: true });
     expect(asked.at(-1)?.params).toMatchObject({ vcluster: key("demo"), over: true });
+    expect(alone).toEqual([key("demo")]);
     expect(specOf("demo")).toMatchObject({ workers: 1 });
     refuse.set("restore", new AppError("request.invalid", "no"));
     await expect(restore(saves, "demo", { over: true, workers: 2 })).rejects.toThrow("no");
@@ -253,9 +258,10 @@ describe("saves of virtual clusters at a server", () => {
   });
 
   test("its spec follows an upgrade that has ended well, and no other", async () => {
-    const { saves, asked, specOf, ends, key } = await world();
+    const { alone, saves, asked, specOf, ends, key } = await world();
     ends(() => Promise.reject(new AppError("operation.failed", "returned")));
     await saves.upgrade(key("demo"), { version: "1.37", drain: false }, ctx, "r2");
+    expect(alone).toEqual([key("demo")]);
     expect(asked.at(-1)?.params).toMatchObject({ version: "1.37", drain: false });
     ends(() => Promise.resolve());
     await saves.upgrade(key("demo"), { version: "1.36", drain: false }, ctx, "r3");

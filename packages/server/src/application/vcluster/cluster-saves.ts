@@ -39,6 +39,7 @@ import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
 import { noteVolumes } from "./note-volumes.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
+import type { StandDown } from "./standby/stand-down.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
 import { requireWaysOut } from "./ways-out.ts";
 
@@ -55,6 +56,7 @@ export interface ClusterSavesDeps {
   readonly storages: () => Required<Pick<StorageDefaults, "backup">>;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+  readonly standDown: StandDown;
   readonly log: RequestLogger;
   readonly shutdown: AbortSignal;
 }
@@ -147,6 +149,7 @@ export class ClusterSaves {
     if (record.spread !== undefined) return upgrades.begin(record, { version, drain }, ctx, requestId);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
     const params = { vcluster: key, tenant, version, drain, requestId };
+    await this.#deps.standDown(key, { requestId: `${requestId}-alone`, signal: ctx.signal });
     const { data } = await calls.call(node, route, params, ctx);
     const noted = taskEnd(data, shutdown).then(
       () =>
@@ -216,6 +219,8 @@ export class ClusterSaves {
     try {
       const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
       const params = { vcluster: keyOf(before), tenant, archive, source, spec, over: true, requestId };
+      const alone = { requestId: `${requestId}-alone`, signal: ctx.signal };
+      await this.#deps.standDown(keyOf(before), alone);
       const { data } = await calls.call(node, route, params, ctx);
       const { taskEnd, log, shutdown } = this.#deps;
       const watched = taskEnd(data, shutdown).catch(() => this.#setBack(before));

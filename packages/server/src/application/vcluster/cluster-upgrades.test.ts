@@ -53,8 +53,10 @@ async function world(record: VirtualClusterRecord) {
   /** "b workers 1.36.4": that task fails; with " lost": its node is gone from then on. */
   const failing = new Set<string>();
   const { engine, logs } = testEngine();
+  const alone: string[] = [];
   const upgrades = new ClusterUpgrades({
     records,
+    standDown: async (of) => void alone.push(of),
     board,
     clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 5), signal) },
     engine,
@@ -89,13 +91,14 @@ async function world(record: VirtualClusterRecord) {
     const { state, error = "" } = await engine.wait(await upgrades.begin(now() ?? wide, asked, ctx, "r1"));
     return state === "done" ? "done" : `${state}: ${error}`;
   };
-  return { upgrade, told, failing, offline, now, logs, close: () => server.close() };
+  return { upgrade, told, failing, offline, now, logs, alone, close: () => server.close() };
 }
 
 describe("an upgrade of a cluster on several nodes", () => {
   test("is of its control plane, then of the workers of one node after the other", async () => {
-    const { upgrade, told, now, close } = await world(wide);
+    const { upgrade, told, now, alone, close } = await world(wide);
     expect(await upgrade()).toBe("done");
+    expect(alone).toEqual(["demo"]);
     expect(told).toEqual(["b control plane 1.36.4", "b workers 1.36.4", "a workers 1.36.4"]);
     expect(now()?.spec.kubernetesVersion).toBe("1.36.4");
     await close();

@@ -22,6 +22,7 @@ import type { NodeCalls } from "../node/call-agent.ts";
 import { untilTaskEnd } from "../node/until-task-end.ts";
 import { beginClusterWork, requireAllThere } from "./cluster-work.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
+import type { StandDown } from "./standby/stand-down.ts";
 
 const UPGRADE_SPREAD = "vcupgrade";
 
@@ -60,6 +61,7 @@ export interface ClusterUpgradesDeps {
   readonly engine: Pick<OperationEngine, "submit">;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+  readonly standDown: StandDown;
 }
 
 export class ClusterUpgrades {
@@ -109,6 +111,7 @@ export class ClusterUpgrades {
 
   async #forward(ctx: Ctx): Promise<void> {
     const { parts, to, from, drain } = ctx.args;
+    await this.#deps.standDown(ctx.args.name, { requestId: `${ctx.id}-alone`, signal: ctx.signal });
     for (let at = ctx.state.done ?? 0; at < parts.length; at++) {
       const part = parts[at];
       if (part === undefined) continue;

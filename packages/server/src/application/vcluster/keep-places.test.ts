@@ -90,7 +90,7 @@ test("servers pass on to the node that the record names, at the port that it tel
 
 test("kubeconfigs name the servers where another node can go on with it, else by a name that others know", async () => {
   const { board, addresses, close } = await world();
-  const record = { ...demo, node: "n2", spec: { ...demo.spec, backingStore: "etcd" as const } };
+  const record = { ...demo, node: "n2", spec: { ...demo.spec, backingStore: "external" as const } };
   expect(passingServer(board, demo, "127.0.0.1:8006")).toBe("https://127.0.0.1:8006");
   expect(passingServer(board, record, "gpve.example.org:8006")).toBe("https://gpve.example.org:8006");
   for (const host of ["127.0.0.1:8006", "localhost", "[::1]:8006", "bad host", undefined])

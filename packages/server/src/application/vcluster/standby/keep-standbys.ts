@@ -211,6 +211,7 @@ export class KeepStandbys {
           generation,
           spec: { ...shownVirtualClusterSpec(spec) },
           version: data.version,
+          ...given({ etcdVersion: data.etcdVersion }),
           secrets: data.secrets,
           requestId: this.#deps.newRequestId(),
         },

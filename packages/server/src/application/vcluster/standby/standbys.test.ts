@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -24,6 +25,7 @@ interface Node {
   health: NodeView["health"];
   phase?: string | undefined;
   version: string;
+  etcdVersion?: string;
   keysAt?: number;
   standby?: StandbyRuntime | undefined;
   standbys: StandbyRow[];
@@ -87,7 +89,8 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
         const state = { isJoined: isStreaming, isConnected: isStreaming, revision: 9, confirmed: 9 };
         node.standby = { generation: Number(said["generation"]), ...state };
       }
-      const keys = { version: node.version, secrets: { "ca.key": "K" } };
+      const { etcdVersion } = node;
+      const keys = { version: node.version, ...given({ etcdVersion }), secrets: { "ca.key": "K" } };
       return { data: route.endsWith("/standby-keys") ? keys : UPID } as never;
     },
   };
@@ -185,6 +188,22 @@ describe("the standby of a virtual cluster", () => {
     const alone = await world(["a"]);
     await alone.pass(2);
     expect(alone.told()).toEqual([]);
+    expect(alone.condition()).toMatchObject({ status: "False", reason: "OneNode" });
+  });
+
+  test("of an etcd is one like the others, which has the version of it", async () => {
+    const performance = await world(["a", "b"], "Performance");
+    performance.at("a").etcdVersion = "3.6.8";
+    await performance.pass(2);
+    expect(performance.asked[1]?.params).toMatchObject({ etcdVersion: "3.6.8" });
+    expect(performance.asked[2]?.params).toMatchObject({ mode: "stream", boundMs: 0 });
+    expect(performance.condition()).toMatchObject({
+      status: "True",
+      message: "node b has every write before it is answered",
+    });
+    await closeServer();
+    const alone = await world(["a"], "Performance");
+    await alone.pass(2);
     expect(alone.condition()).toMatchObject({ status: "False", reason: "OneNode" });
   });
 
