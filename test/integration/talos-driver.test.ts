@@ -193,7 +193,7 @@ describe.skipIf(skipping("Talos on gpve", lacking))("a real gpve", () => {
     // One that boots is heard on its serial line.
     await driver.start(place);
     const console = await driver.listen(place);
-    await expect.poll(() => console?.lines.join("\n"), { timeout: 180_000 }).toMatch(/\w/);
+    await expect.poll(() => console?.lines.join("\n"), { timeout: 400_000 }).toMatch(/\w/);
     console?.close();
     const guests = (await driver.observe([node])).guests;
     for (const { vmid, isRunning } of guests) {

@@ -50,6 +50,8 @@ const PAUSE_MS = 2_000;
 const REPORT_MS = 10_000;
 /** A step that does not take effect is not tried for ever. */
 const MOST_TRIES = 3;
+/** For how long a platform may be away between two steps. */
+const PATIENCE_MS = 120_000;
 /** How many machines are worked on at once. */
 const AT_ONCE = 8;
 
@@ -61,8 +63,8 @@ export async function runApply(deps: ApplyDeps): Promise<ApplyResult> {
   line("run", deps.desired().cluster.metadata.name);
   for (;;) {
     deps.signal?.throwIfAborted();
-    const world = await deps.observer.observe();
-    deps.begun(world);
+    // Before anything was done there is nobody to wait for: who asked hears at once that nobody answers.
+    const world = await look(deps, deps.clock.monotonic() + (done.length === 0 ? 0 : PATIENCE_MS));
     const { steps, findings } = decide(deps.desired(), world);
     if (steps.length === 0) {
       line("end", findings.length === 0 ? "nothing left to do" : findings.map(({ id }) => id).join(", "));
@@ -73,6 +75,21 @@ export async function runApply(deps: ApplyDeps): Promise<ApplyResult> {
     done.push(...steps);
     // Each phase gives every machine another configuration.
     if (steps.some(({ kind }) => kind === "record.rotated")) tries.clear();
+  }
+}
+
+/** A node under load, or one whose server changes, is away for a moment; looking again changes nothing. */
+async function look({ observer, clock, signal, begun }: ApplyDeps, until: number): Promise<World> {
+  for (;;) {
+    try {
+      const world = await observer.observe();
+      begun(world);
+      return world;
+    } catch (err) {
+      const isAway = isAppError(err) && ["unavailable", "timeout"].includes(err.kind);
+      if (!isAway || clock.monotonic() >= until) throw err;
+      await clock.sleep(PAUSE_MS, signal);
+    }
   }
 }
 
@@ -182,8 +199,7 @@ async function untilDone(
   const until = begun + timeoutOf(step.kind);
   let told = begun;
   for (;;) {
-    const world = await deps.observer.observe();
-    deps.begun(world);
+    const world = await look(deps, until);
     if (isDone(deps.desired(), world, step)) return;
     const note = whatIsSeen(world, step);
     if (world.machines.get(step.subject)?.talos.state === "foreign")

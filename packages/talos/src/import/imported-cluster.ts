@@ -18,12 +18,12 @@ export interface ImportedMachine {
   readonly patches?: readonly string[] | undefined;
 }
 
-export interface ByRole<T> {
+interface ByRole<T> {
   readonly controlPlane?: T | undefined;
   readonly worker?: T | undefined;
 }
 
-export interface ImportedTemplates extends ByRole<number> {
+interface ImportedTemplates extends ByRole<number> {
   readonly nodes: readonly string[];
 }
 

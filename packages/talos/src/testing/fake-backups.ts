@@ -1,5 +1,5 @@
 // Backups of guests as a platform in memory has them.
-export interface BackedUp {
+interface BackedUp {
   node: string;
   status: "running" | "stopped";
   config: Record<string, string>;
