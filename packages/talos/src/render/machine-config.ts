@@ -96,10 +96,13 @@ function patched(
     role,
     clusterInputs(cluster, secrets, extensions, machines),
   );
-  const config = whole(() => applyPatches(base, patches, `Talos ${cluster.versions.contract}`));
+  const config = whole(() => applyPatches(base, patches, baseOf(cluster)));
   refuseInstaller(cluster, config.documents);
   return config;
 }
+
+/** The origin of what no patch and no setting has touched. */
+export const baseOf = ({ versions }: Cluster): string => `Talos ${versions.contract}`;
 
 function whole<T>(work: () => T): T {
   try {

@@ -149,7 +149,7 @@ describe("machines that ask a DHCP server", () => {
   });
 });
 
-test("patches come in order, and of each value it is known where it comes from", () => {
+test("patches come in order, and of each value it is known where it comes from, and said", async () => {
   const given = source(
     {
       talos: { patches: [{ file: "all.yaml" }] },
@@ -170,6 +170,13 @@ test("patches come in order, and of each value it is known where it comes from",
   expect(origin("machine", "type")).toBe("Talos v1.13");
   expect(config.originOf("HostnameConfig", ["hostname"])).toBe("cluster.yaml, machine prod-cp-2");
   expect(configOf("prod-worker-1", given).documents[0]).toMatchObject({ machine: { sysctls: { c: "all" } } });
+  const files = await renderFiles({ ...given, now: 0, hasOrigins: true });
+  const text = files.find(({ path }) => path === "nodes/prod-cp-2.yaml")?.text ?? "";
+  expect(text).toContain("# Values without a comment are those of Talos v1.13.\n");
+  expect(text).toMatch(/^ +b: cp # cp\.yaml\n +c: own # own\.yaml$/m);
+  expect(text).toMatch(/^hostname: prod-cp-2 # cluster\.yaml, machine prod-cp-2$/m);
+  expect(text).toMatch(/^ +type: controlplane$/m);
+  expect(parseConfig(text, "f")).toEqual(config.documents);
 });
 
 test("a patch that is not there or does not fit is a finding, before anything is made", () => {

@@ -12,8 +12,9 @@ export const talosRender: CommandSpec = {
   options: [
     fileOption,
     { flags: "--out <dir>", about: "the folder to write to, made when it is not there", required: true },
+    { flags: "--origins", about: "say behind every value of a configuration which file it comes from" },
   ],
-  examples: ["talos render --out rendered"],
+  examples: ["talos render --out rendered", "talos render --out rendered --origins"],
   doing: (input) => `render ${fileOf(input)}`,
   run: (cli, input) =>
     explaining(cli, async () => {
@@ -23,7 +24,12 @@ export const talosRender: CommandSpec = {
         import("@gpve/talos/render/render-files.ts"),
       ]);
       const { bundle, isNew } = await openSecrets(place, around(cli));
-      const files = await renderFiles({ ...place, secrets: bundle, now: cli.io.clock.now() });
+      const files = await renderFiles({
+        ...place,
+        secrets: bundle,
+        now: cli.io.clock.now(),
+        hasOrigins: input.flag("origins"),
+      });
       if (isNew) cli.out.note(`Made the cluster's secrets: ${place.cluster.secrets.file}, encrypted.`);
       const out = resolve(cli.io.cwd, input.text("out") ?? ".");
       for (const { path, text } of [{ path: ".gitignore", text: "*\n" }, ...files]) {
