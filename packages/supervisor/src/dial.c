@@ -28,7 +28,7 @@ struct pipe_end {
 
 static struct pipe_end up, down;
 
-static bool address_of(const char *text, int port, struct sockaddr_storage *out, socklen_t *length) {
+bool line_address(const char *text, int port, struct sockaddr_storage *out, socklen_t *length) {
   memset(out, 0, sizeof *out);
   struct sockaddr_in *four = (struct sockaddr_in *)out;
   struct sockaddr_in6 *six = (struct sockaddr_in6 *)out;
@@ -45,7 +45,7 @@ static bool address_of(const char *text, int port, struct sockaddr_storage *out,
   return true;
 }
 
-static bool option(int fd, int level, int name, int value, const char *what) {
+bool line_option(int fd, int level, int name, int value, const char *what) {
   return setsockopt(fd, level, name, &value, sizeof value) == 0 || fail_errno("cannot set %s", what);
 }
 
@@ -60,9 +60,9 @@ static int open_line(const char *device, int mark, const struct sockaddr_storage
     fail_errno("cannot bind to %s", device);
     return -1;
   }
-  if (!option(fd, SOL_SOCKET, SO_MARK, mark, "the mark") || !option(fd, SOL_SOCKET, SO_DONTROUTE, 1, "on-link only") ||
-      !option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "no delay") || !option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "keep-alive") ||
-      !option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30, "keep-alive") || !option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNHEARD_MS, "the time-out"))
+  if (!line_option(fd, SOL_SOCKET, SO_MARK, mark, "the mark") || !line_option(fd, SOL_SOCKET, SO_DONTROUTE, 1, "on-link only") ||
+      !line_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "no delay") || !line_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "keep-alive") ||
+      !line_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30, "keep-alive") || !line_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNHEARD_MS, "the time-out"))
     return -1;
   if (connect(fd, (const struct sockaddr *)there, length) != 0 && errno != EINPROGRESS) {
     fail_errno("connect");
@@ -136,7 +136,7 @@ static int carry(int line) {
 }
 
 // Whoever carries what a guest says needs nothing any more but two descriptors and a socket.
-static bool become_nobody(void) {
+bool become_nobody(void) {
   bool dropped = geteuid() != 0 || (setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0);
   if (!dropped || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return fail_errno("cannot give up privileges");
   return true;
@@ -149,7 +149,7 @@ int dial_main(const char *device, const char *mark_text, const char *address, co
   long long mark = 0;
   int port = 0, line = -1;
   if (name_fits(device, "the device") && number_in(mark_text, 1, UINT32_MAX, "the mark", &mark) &&
-      int_in(port_text, 1, 65535, "the port", &port) && address_of(address, port, &there, &length))
+      int_in(port_text, 1, 65535, "the port", &port) && line_address(address, port, &there, &length))
     line = open_line(device, (int)(uint32_t)mark, &there, length);
   if (line < 0 || !become_nobody()) {
     printf("failed %s\n", failure());

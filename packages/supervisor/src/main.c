@@ -84,6 +84,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "tool") == 0) return tool_main();
   if (argc == 4 && strcmp(argv[1], "watchdog") == 0) return watchdog_main(argv[2], argv[3]);
   if (argc == 6 && strcmp(argv[1], "dial") == 0) return dial_main(argv[2], argv[3], argv[4], argv[5]);
+  if (argc > 2 && strcmp(argv[1], "carry") == 0) return carry_main(argc - 2, argv + 2);
   char *spec_path = NULL;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--spec") == 0) spec_path = argv[i + 1];

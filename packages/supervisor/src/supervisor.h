@@ -130,3 +130,12 @@ int hold_main(void);
 int watchdog_main(const char *device, const char *seconds);
 // dial.c: a line to a TCP port on one device's own network.
 int dial_main(const char *device, const char *mark_text, const char *address, const char *port_text);
+struct sockaddr_storage;
+bool line_address(const char *text, int port, struct sockaddr_storage *out, unsigned *length);
+bool line_option(int fd, int level, int name, int value, const char *what);
+// For whoever carries bytes of others and needs nothing any more but its descriptors.
+bool become_nobody(void);
+
+// carry.c: bytes between a unix socket of a guest and a line to another node; carry-open.c: both of them.
+int carry_main(int count, char **words);
+int carry_on(int guest, int line);
