@@ -84,22 +84,29 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
     expect(await guest.memorySum()).toBe(sum);
   });
 
-  test("a move that is called off leaves the guest where it is, and nothing there", CALLED_OFF, async () => {
-    const before = guest.node;
-    const upid = await guest.askToMove(next(), { bwlimit: SLOW, compression: "on" });
-    await vi.waitFor(async () => expect(await taskLog(lab.api(), upid)).toMatch(/^\d+ s: sent/m), {
-      timeout: 150_000,
-      interval: 100,
-    });
-    const stopped = await lab.api()("DELETE", `/nodes/${before}/tasks/${encodeURIComponent(upid)}`);
-    expect(stopped.status, stopped.text).toBe(200);
-    await waitTask(lab.api(), upid);
-    await vi.waitFor(() => expect(running()).toEqual([before]), { timeout: 150_000 });
-    await guest.counter.goesOn();
-    expect(guest.counter.problem).toBeUndefined();
-    const ended = await guest.move(next());
-    expect(ended.log).toMatch(/now, \d+ ms after it last ran here/);
-  });
+  test.each([
+    ["by way of the agents", "on"],
+    ["by a line of its own", "off"],
+  ])(
+    "a move %s that is called off leaves the guest where it is, and nothing there",
+    CALLED_OFF,
+    async (_, compression) => {
+      const before = guest.node;
+      const upid = await guest.askToMove(next(), { bwlimit: SLOW, compression });
+      await vi.waitFor(async () => expect(await taskLog(lab.api(), upid)).toMatch(/^\d+ s: sent/m), {
+        timeout: 150_000,
+        interval: 100,
+      });
+      const stopped = await lab.api()("DELETE", `/nodes/${before}/tasks/${encodeURIComponent(upid)}`);
+      expect(stopped.status, stopped.text).toBe(200);
+      await waitTask(lab.api(), upid);
+      await vi.waitFor(() => expect(running()).toEqual([before]), { timeout: 150_000 });
+      await guest.counter.goesOn();
+      expect(guest.counter.problem).toBeUndefined();
+      const ended = await guest.move(next());
+      expect(ended.log).toMatch(/now, \d+ ms after it last ran here/);
+    },
+  );
 
   const victims: Readonly<Record<string, (from: string, to: string) => number | undefined>> = {
     "the agent of the source": (from) => part(from, "agent"),

@@ -17,6 +17,7 @@ import type { ReplicaNotes } from "@gpve/domain/replication/replica.ts";
 import type { NodeKind } from "./application/guest/node-kind.ts";
 import type { MoveOthers } from "./application/guest/move-ports.ts";
 import type { RrdConsolidation, RrdRow, RrdTimeframe } from "./infrastructure/rrd/rrd-file.ts";
+import type { MoveKeys } from "@gpve/domain/guest/move-channel.ts";
 import type { findSupervisor } from "./infrastructure/supervisor/find-supervisor.ts";
 import type { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import type { PathGuard } from "./infrastructure/host/path-guard.ts";
@@ -27,6 +28,7 @@ export interface MoveParts {
   /** Asked whose a guest is. */
   readonly servers: MoveServers;
   readonly peers: MoveOthers["peers"];
+  readonly keys?: MoveKeys;
 }
 
 export interface KindParts {

@@ -2,10 +2,12 @@
 import { startAgent } from "@gpve/agent/compose.ts";
 import { IdentityStore, type AgentIdentity } from "@gpve/agent/infrastructure/server-link/identity.ts";
 import { MoveDialer } from "@gpve/agent/infrastructure/move/move-dialer.ts";
+import { FolderMoveKeys } from "@gpve/agent/infrastructure/move/move-keys.ts";
 import { MoveDoor } from "@gpve/agent/infrastructure/move/move-door.ts";
 import { MOVE_PROTOCOL } from "@gpve/agent/infrastructure/move/move-wire.ts";
 import { moveServers } from "@gpve/agent/infrastructure/server-link/move-servers.ts";
 import { storageSecrets } from "@gpve/agent/infrastructure/server-link/storage-secrets.ts";
+import { findSupervisor } from "@gpve/agent/infrastructure/supervisor/find-supervisor.ts";
 import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
 import { listenForServers } from "@gpve/agent/presentation/grpc/listener.ts";
 import { given } from "@gpve/contracts/given.ts";
@@ -18,6 +20,7 @@ import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import { storageCollection, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { TaskPublisher } from "@gpve/domain/task/ports.ts";
 import { background } from "@gpve/kit/background.ts";
+import { exec } from "@gpve/kit/exec.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { parseAgentConfiguration } from "@gpve/kit/config/configuration.ts";
 import { readCertificate } from "@gpve/kit/pki/x509.ts";
@@ -69,11 +72,14 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
     const identities = new IdentityStore({ dir: data.file("pki"), clock });
     let identity = (await identities.load(nodeName)) ?? (await join(identities, settings, log));
 
+    const supervisor = supervisorSource(data);
+    const { path: carrier } = await findSupervisor({ supervisor, data, exec, log });
+    const moveFolder = data.file("run", "move");
     const links: ServerLink[] = [];
     const cluster = new ClusterView(nodeName, () => links, log);
     const running = await startAgent({
       data,
-      supervisor: supervisorSource(data),
+      supervisor,
       self: selfProgram(),
       front: { host: address, name: reachableAddress(address) },
       nodeName,
@@ -86,7 +92,8 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       uidSeed: plainFingerprint(readCertificate(identity.caPem).fingerprint),
       moves: {
         servers: moveServers(() => links),
-        peers: new MoveDialer({ identity: () => identity, folder: data.file("run", "move") }),
+        peers: new MoveDialer({ identity: () => identity, folder: moveFolder, carrier }),
+        keys: new FolderMoveKeys(moveFolder),
       },
       clusterName: () => links.map((link) => link.clusterName).find((name) => name !== undefined),
       log,
@@ -94,7 +101,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       ...settings.agent,
       fence: { ensure: fenceKeeper(data, configPath("agent", options.config), log) },
     });
-    const door = new MoveDoor({ node: nodeName, receiver: running.receiver, clock, log });
+    const door = new MoveDoor({ node: nodeName, receiver: running.receiver, clock, log, carrier });
     const listener = await listenForServers({
       agent: cluster.readyFor(running.agent),
       address,

@@ -6,7 +6,8 @@ import type { ClusterKeeper } from "../vcluster/move/cluster-moves.ts";
 import type { VolumeSource } from "../vcluster/backup/cluster-volumes.ts";
 import type { StandbyKeeper } from "../vcluster/standby/ports.ts";
 import type { GuestProcess } from "./guest-processes.ts";
-import type { RamTransfer, WantedTransfer } from "../vm/migrate/ram-transfer.ts";
+import type { DirectPlace, RamWay, TakenRam } from "../vm/migrate/direct-line.ts";
+import type { WantedTransfer } from "../vm/migrate/ram-transfer.ts";
 
 /** What the owner of a guest tells the node that is to take it. */
 export interface MoveOffer {
@@ -48,10 +49,12 @@ export interface MovePeer {
   prepare(offer: MoveOffer, signal: AbortSignal): Promise<MoveAnswer>;
   /** A volume that nobody has open, as it is now; its name there. */
   send(volid: string, source: MoveSource, work: MoveWork): Promise<string>;
-  /** Its process waits for what is sent now; how its memory is to be sent, undefined = by one connection, as it is. */
-  start(signal: AbortSignal, wanted?: WantedTransfer): Promise<RamTransfer | undefined>;
+  /** Its process waits for what is sent now, and how that is to come. `key`: by what QEMU could encrypt it itself. */
+  start(signal: AbortSignal, wanted?: WantedTransfer, key?: string): Promise<RamWay>;
   /** A unix socket of this host: what the guest sends there arrives at what the other end serves by that name. */
   forward(process: GuestProcess, channel: string): Promise<ForwardedSocket>;
+  /** The same for its RAM, by a line of its own. Rejects where there is no way to that place. */
+  forwardDirect?(process: GuestProcess, place: DirectPlace): Promise<ForwardedSocket>;
   /**
    * The guest stands still here: switches are told there where its cards will be. What comes for it meanwhile waits there
    * for it, an acknowledgement of what it sent last above all, which it would wait for in vain after it has gone on.
@@ -85,6 +88,15 @@ export interface ForwardedSocket {
   close(): Promise<void>;
 }
 
+/** Of QEMUs, for one move each. */
+export interface MoveKeys {
+  newKey(): string;
+  /** Where the guest's QEMU, and nobody else, reads it, and as whose. */
+  place(process: GuestProcess, key: string): Promise<{ readonly folder: string; readonly user: string }>;
+  /** Also where there is none, or one of before a crash. */
+  remove(id: string, process?: GuestProcess): Promise<void>;
+}
+
 export interface MovePeers {
   connect(move: GuestMove, signal: AbortSignal): Promise<MovePeer>;
 }
@@ -97,8 +109,8 @@ export interface MoveReceiver {
   prepare(move: GuestMove, offer: MoveOffer, gone: AbortSignal): Promise<MoveAnswer>;
   /** Makes a volume for it; its name. */
   receive(move: GuestMove, volid: string, source: MoveSource): Promise<string>;
-  /** All its volumes are here: its process is to wait for the rest. What it takes of what is wanted. */
-  start(move: GuestMove, wanted?: WantedTransfer): Promise<RamTransfer | undefined>;
+  /** All its volumes are here: its process is to wait for the rest. What it takes of what is wanted and offered. */
+  start(move: GuestMove, wanted?: WantedTransfer, key?: string): Promise<TakenRam>;
   /** The guest stands still where it was: whoever sends it something is to send it here. */
   announce?(move: GuestMove): Promise<void>;
   /** Takes copies of guests that stay where they are. */

@@ -4,7 +4,7 @@ import type { ReplicaPeers } from "@gpve/domain/replication/replica.ts";
 import type { ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { VolumePeers } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
-import type { MovePeers } from "@gpve/domain/guest/move-channel.ts";
+import type { MoveKeys, MovePeers } from "@gpve/domain/guest/move-channel.ts";
 import type { MoveName, MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import { conflict, missing } from "@gpve/domain/request/failures.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -17,6 +17,8 @@ export function findMove(records: Records, { vmid, moveId: id }: MoveName): Gues
 export interface MoveOthers {
   readonly servers: MoveServers;
   readonly peers: MovePeers & ReplicaPeers & ClusterPeers & StandbyPeers & VolumePeers;
+  /** Absent: no QEMU encrypts what it sends, agents do. */
+  readonly keys?: MoveKeys;
   /** Throws where there is nobody to move a guest to, before anything is begun. */
   readonly requireOthers?: (target: string) => void;
 }

@@ -44,7 +44,7 @@ export function moveReceiver(deps: {
     },
     receive: (move, volid, source) => arrivalsOf(move).receive(move, volid, source),
     replicas: kinds.find(({ replicas }) => replicas !== undefined)?.replicas,
-    start: (move, wanted) => arrivalsOf(move).start(move, wanted),
+    start: (move, wanted, key) => arrivalsOf(move).start(move, wanted, key),
     announce: async (move) => arrivalsOf(move).announce?.(move),
     socketOf: (move, channel) => arrivalsOf(move).socketOf(move, channel),
   };

@@ -1,5 +1,5 @@
 // Two agents and a move between them, over real TLS: who is let in, and what gets through.
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, connect, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,8 +18,10 @@ import {
 } from "@gpve/kit/pki/x509.ts";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { listenForServers, type AgentListener, type ListenerTls } from "../../presentation/grpc/listener.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { FakeGuests } from "../../testing/fake-guests.ts";
+import { supervisorBinary } from "../supervisor/build.ts";
 import { MoveDialer } from "./move-dialer.ts";
 import { MoveDoor } from "./move-door.ts";
 import { MOVE_PROTOCOL } from "./move-wire.ts";
@@ -29,6 +31,9 @@ const quiet = new AbortController().signal;
 /** While it is asked for, no server answers. */
 const UNHEARD = 666;
 
+const root = join(import.meta.dirname, "../../../../..");
+const KEY = "5e".repeat(32);
+let carrier: string;
 let folder: string;
 let identities: { readonly source: ListenerTls; readonly target: ListenerTls; readonly other: ListenerTls };
 let listener: AgentListener;
@@ -37,7 +42,9 @@ let move: GuestMove;
 let goneSignal: AbortSignal | undefined;
 let received = "";
 let taken: RamTransfer | undefined;
+let isEncrypted: true | undefined;
 const started: unknown[] = [];
+const keys: unknown[] = [];
 const files: string[] = [];
 const announced: number[] = [];
 
@@ -55,9 +62,12 @@ const receiver: MoveReceiver = {
     for await (const chunk of body) received += Buffer.from(chunk).toString();
     return `${volid}-there`;
   },
-  start: async (_move, wanted) => {
+  start: async (_move, wanted, key) => {
     started.push(wanted);
-    return taken;
+    keys.push(key);
+    if (key !== undefined && isEncrypted) return { isEncrypted };
+    if (key !== undefined) return { refused: "no TLS" };
+    return given({ transfer: taken });
   },
   announce: async ({ vmid }) => void announced.push(vmid),
   socketOf: () => ({ path: join(folder, "guest") }),
@@ -100,9 +110,13 @@ async function identity(name: string): Promise<ListenerTls> {
 
 const fingerprint = ({ certPem }: ListenerTls): string => readCertificate(certPem).fingerprint;
 const dialer = (as: ListenerTls): MoveDialer =>
-  new MoveDialer({ identity: () => as, folder: join(folder, "run") });
+  new MoveDialer({ identity: () => as, folder: join(folder, "run"), carrier });
 
 beforeAll(async () => {
+  const sourceFolder = join(root, "packages/supervisor");
+  carrier = existsSync("/usr/bin/cc")
+    ? await supervisorBinary({ sourceFolder, cacheFolder: join(root, ".cache") })
+    : "/nowhere";
   identities = {
     source: await identity("n1"),
     target: await identity("n2"),
@@ -112,10 +126,12 @@ beforeAll(async () => {
 beforeEach(async () => {
   received = "";
   taken = undefined;
+  isEncrypted = undefined;
   started.length = 0;
+  keys.length = 0;
   files.length = 0;
   folder = mkdtempSync(join(tmpdir(), "gpve-move-"));
-  const door = new MoveDoor({ node: "n2", receiver, clock: systemClock, log: silentLogger });
+  const door = new MoveDoor({ node: "n2", receiver, clock: systemClock, log: silentLogger, carrier });
   listener = await listenForServers({
     agent: { node: "n2", call: () => Promise.reject(new Error("not asked here")) },
     address: "127.0.0.1",
@@ -190,10 +206,10 @@ describe("the line between two agents", () => {
   test("agrees on how RAM is sent, and carries several connections in the order they were made", async () => {
     const peer = await dialer(identities.source).connect(move, quiet);
     await peer.prepare(offer, quiet);
-    expect(await peer.start(quiet)).toBeUndefined();
+    expect(await peer.start(quiet)).toEqual({});
     const wanted = { multifd: true, channels: 4, compressions: ["zstd" as const], plain: true };
     taken = { channels: 4, compression: "zstd" };
-    expect(await peer.start(quiet, wanted)).toEqual(taken);
+    expect(await peer.start(quiet, wanted)).toEqual({ transfer: taken });
     expect(started).toEqual([undefined, wanted]);
     taken = { channels: 4, compression: "lz9" as "zstd" };
     await expect(peer.start(quiet, wanted)).rejects.toThrow("in a way that this node does not know");
@@ -222,6 +238,67 @@ describe("the line between two agents", () => {
     for (const socket of sockets) socket.destroy();
     await ram.close();
     peer.close();
+  });
+
+  test.skipIf(!existsSync("/usr/bin/cc"))(
+    "has RAM that QEMU encrypts come by a line of its own, which ends with the move",
+    async () => {
+      const peer = await dialer(identities.source).connect(move, quiet);
+      await peer.prepare(offer, quiet);
+      isEncrypted = true;
+      const { direct, transfer } = await peer.start(quiet, undefined, KEY);
+      expect([transfer, keys]).toEqual([undefined, [KEY]]);
+      if (direct === undefined) throw new Error("there is none");
+      expect(direct.secret).not.toBe(KEY);
+      const vm = { id: "9", label: "VM 9", program: "", args: [], files: [] };
+      const process = await new FakeGuests().startQemu(vm);
+      const ram = await peer.forwardDirect?.(process, direct);
+      expect(process.files).toEqual([ram?.path]);
+      const socket = connect(ram?.path ?? "");
+      socket.on("error", () => undefined);
+      const ended = new Promise((done) => socket.once("close", done));
+      socket.write("you");
+      const said = await new Promise<string>((done) => socket.once("data", (data) => done(data.toString())));
+      expect(said).toBe("heard you");
+      // Nobody comes after the first.
+      await expect(peer.forwardDirect?.(process, direct)).rejects.toThrow("Connection refused");
+      peer.close();
+      await ended;
+      await ram?.close();
+      expect(process.files).toEqual([]);
+    },
+  );
+
+  test("says why RAM does not come by a line of its own, and what waits for it then", async () => {
+    const peer = await dialer(identities.source).connect(move, quiet);
+    await peer.prepare(offer, quiet);
+    expect(await peer.start(quiet, undefined, KEY)).toEqual({ refused: "no TLS" });
+    expect(await peer.start(quiet, undefined, "no key")).toEqual({ refused: "it knows nothing of it" });
+    expect(keys).toEqual([KEY, undefined]);
+    peer.close();
+    keys.length = 0;
+    isEncrypted = true;
+    const found = carrier;
+    carrier = "/nowhere";
+    const door = new MoveDoor({ node: "n2", receiver, clock: systemClock, log: silentLogger, carrier });
+    carrier = found;
+    const broken = await listenForServers({
+      agent: { node: "n2", call: () => Promise.reject(new Error("not asked here")) },
+      address: "127.0.0.1",
+      port: 0,
+      tls: identities.target,
+      moves: { protocol: MOVE_PROTOCOL, accept: (socket, proven) => door.accept(socket, proven) },
+    });
+    const there = { ...move, to: { ...move.to, port: broken.port } };
+    const other = await dialer(identities.source).connect(there, quiet);
+    await other.prepare(offer, quiet);
+    // What waited for it encrypted is started anew.
+    expect(await other.start(quiet, undefined, KEY)).toEqual({
+      refused: expect.stringContaining("without a word"),
+    });
+    expect(keys).toEqual([KEY, undefined]);
+    other.close();
+    await broken.close();
   });
 
   test("tells one end that the other is gone", async () => {

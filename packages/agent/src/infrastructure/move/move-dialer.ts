@@ -15,11 +15,8 @@ import type {
   MoveWork,
 } from "@gpve/domain/guest/move-channel.ts";
 import { plainFingerprint } from "@gpve/domain/node/record.ts";
-import {
-  decodeTransfer,
-  type RamTransfer,
-  type WantedTransfer,
-} from "@gpve/domain/vm/migrate/ram-transfer.ts";
+import { decodeDirect, type DirectPlace, type RamWay } from "@gpve/domain/vm/migrate/direct-line.ts";
+import { decodeTransfer, type WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
@@ -27,7 +24,9 @@ import type { ReplicaLine, ReplicaPeers, ReplicaWork } from "@gpve/domain/replic
 import type { ClusterLine, ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { VolumeParcel, VolumePeers } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import { drained } from "./drained.ts";
+import { CarriedLine } from "./carried-line.ts";
 import { CLUSTER_CHANNEL, DialedClusterLine } from "./cluster-wire.ts";
+import { forwardCarried } from "./forward-carried.ts";
 import { forwardSocket } from "./forward-socket.ts";
 import { LineWindow } from "./line-window.ts";
 import { DialedReplicaLine, REPLICA_CHANNEL } from "./replica-wire.ts";
@@ -48,6 +47,8 @@ export interface MoveDialerDeps {
   readonly identity: () => { readonly certPem: string; readonly keyPem: string };
   /** A folder of ours, near the root: a socket's path may have 107 bytes. */
   readonly folder: string;
+  /** The supervisor's binary, which carries what QEMU encrypts; absent: all goes by way of the agents. */
+  readonly carrier?: string;
 }
 
 const CONNECT_MS = 10_000;
@@ -62,7 +63,7 @@ export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers, Standb
   async connect(move: GuestMove, signal: AbortSignal): Promise<MovePeer> {
     const open = (header: Omit<MoveHeader, "vmid" | "moveId">): Promise<TLSSocket> =>
       this.#open(move, header, signal);
-    return new DialedPeer(move, await open({ channel: "lead" }), open, this.#deps.folder);
+    return new DialedPeer(move, await open({ channel: "lead" }), open, this.#deps);
   }
 
   async replicaLine(move: GuestMove, { signal, bytesPerSecond }: ReplicaWork): Promise<ReplicaLine> {
@@ -174,7 +175,7 @@ class DialedPeer implements MovePeer {
   readonly #move: GuestMove;
   readonly #lead: TLSSocket;
   readonly #open: (header: Omit<MoveHeader, "vmid" | "moveId">) => Promise<TLSSocket>;
-  readonly #folder: string;
+  readonly #deps: Pick<MoveDialerDeps, "folder" | "carrier">;
   readonly #lost = new AbortController();
   /** What RAM connections have under way, by their names. */
   readonly #windows = new Map<string, LineWindow>();
@@ -187,12 +188,12 @@ class DialedPeer implements MovePeer {
     move: GuestMove,
     lead: TLSSocket,
     open: (header: Omit<MoveHeader, "vmid" | "moveId">) => Promise<TLSSocket>,
-    folder: string,
+    deps: Pick<MoveDialerDeps, "folder" | "carrier">,
   ) {
     this.#move = move;
     this.#lead = lead;
     this.#open = open;
-    this.#folder = folder;
+    this.#deps = deps;
     lead.on("close", () => {
       // Who hangs up himself has lost nothing, and knows why he does.
       if (!this.#isClosed)
@@ -211,12 +212,18 @@ class DialedPeer implements MovePeer {
     return answer;
   }
 
-  async start(signal: AbortSignal, wanted?: WantedTransfer): Promise<RamTransfer | undefined> {
-    const answer = await this.#ask({ start: true, ...given({ transfer: wanted }) }, signal);
-    const taken = decodeTransfer(answer);
-    if (taken !== "unknown") return taken;
-    const why = `node '${this.#move.to.node}' takes the guest's RAM in a way that this node does not know: look whether both run the same version`;
-    throw new AppError("feature.unsupported", why);
+  async start(signal: AbortSignal, wanted?: WantedTransfer, key?: string): Promise<RamWay> {
+    const answer = await this.#ask({ start: true, ...given({ transfer: wanted, key }) }, signal);
+    const transfer = decodeTransfer(answer);
+    if (transfer === "unknown") {
+      const why = `node '${this.#move.to.node}' takes the guest's RAM in a way that this node does not know: look whether both run the same version`;
+      throw new AppError("feature.unsupported", why);
+    }
+    const { direct: place, refused } = Object(answer) as { direct?: unknown; refused?: unknown };
+    const direct = decodeDirect(place);
+    if (direct !== undefined) return { direct };
+    const said = typeof refused === "string" ? refused : "it knows nothing of it";
+    return given({ transfer, refused: key === undefined ? undefined : said });
   }
 
   /** Somebody must read, or nobody is told when the line is cut. */
@@ -272,12 +279,22 @@ class DialedPeer implements MovePeer {
   }
 
   forward(process: GuestProcess, channel: string): Promise<ForwardedSocket> {
-    return forwardSocket(this.#folder, process, channel, async () => {
+    return forwardSocket(this.#deps.folder, process, channel, async () => {
       const name = String(this.#windows.size);
       const window = new LineWindow();
       this.#windows.set(name, window);
       return { line: await this.#open({ channel, line: name }), window };
     });
+  }
+
+  async forwardDirect(process: GuestProcess, { port, secret }: DirectPlace): Promise<ForwardedSocket> {
+    const { carrier, folder } = this.#deps;
+    const address = this.#lead.remoteAddress;
+    if (carrier === undefined || address === undefined)
+      throw new AppError("node.unavailable", "nothing carries it here");
+    return forwardCarried(folder, process, (path) =>
+      CarriedLine.dial(carrier, { address, port, path }, secret),
+    );
   }
 
   close(): void {

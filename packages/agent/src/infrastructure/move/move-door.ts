@@ -1,5 +1,6 @@
 // Where the agent of another node comes in, for a move that a server has allowed: by the certificate that the server's
 // note names, for that guest alone.
+import { randomBytes } from "node:crypto";
 import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
@@ -7,12 +8,14 @@ import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { MoveOffer, MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
 import type { LineEnd } from "@gpve/domain/vcluster/standby/ports.ts";
 import { plainFingerprint } from "@gpve/domain/node/record.ts";
+import { type DirectPlace, isKey } from "@gpve/domain/vm/migrate/direct-line.ts";
 import { decodeWanted } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
+import { CarriedLine } from "./carried-line.ts";
 import { CLUSTER_CHANNEL, serveCluster } from "./cluster-wire.ts";
 import { tellTaken } from "./line-window.ts";
 import { REPLICA_CHANNEL, serveReplica } from "./replica-wire.ts";
@@ -36,6 +39,8 @@ export interface MoveDoorDeps {
   readonly receiver: MoveReceiver;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The supervisor's binary, which carries what QEMU encrypts; absent: all comes by way of the agents. */
+  readonly carrier?: string;
 }
 
 const HEADER_MS = 10_000;
@@ -53,6 +58,8 @@ interface LeadLine {
   readonly announce?: boolean;
   /** With `start`: how the source would send RAM. */
   readonly transfer?: unknown;
+  /** With `start`: by what QEMU would encrypt it. */
+  readonly key?: unknown;
 }
 
 export class MoveDoor {
@@ -145,7 +152,7 @@ export class MoveDoor {
         continue;
       }
       try {
-        writeLine(socket, { ok: await this.#asked(move, line, gone.signal) });
+        writeLine(socket, { ok: await this.#asked(socket, move, line, gone.signal) });
       } catch (err) {
         writeLine(socket, { error: failure(err) });
       }
@@ -159,12 +166,41 @@ export class MoveDoor {
     background(log, "announcing a guest that comes", receiver.announce?.(move) ?? Promise.resolve());
   }
 
-  async #asked(move: GuestMove, line: LeadLine, gone: AbortSignal): Promise<unknown> {
+  async #asked(socket: TLSSocket, move: GuestMove, line: LeadLine, gone: AbortSignal): Promise<unknown> {
     const { receiver } = this.#deps;
-    const { prepare, start, transfer } = line;
+    const { prepare, start } = line;
     if (prepare !== undefined) return { ...(await receiver.prepare(move, prepare, gone)), announces: true };
     if (start !== true) throw new AppError("request.invalid", "this node was asked what it does not know");
-    return (await receiver.start(move, decodeWanted(transfer))) ?? true;
+    return this.#start(socket, move, line);
+  }
+
+  async #start(socket: TLSSocket, move: GuestMove, { transfer, key }: LeadLine): Promise<unknown> {
+    const { receiver, carrier } = this.#deps;
+    const wanted = decodeWanted(transfer);
+    if (!isKey(key)) return (await receiver.start(move, wanted)).transfer ?? true;
+    let refused: string | undefined = "it has nothing that carries it";
+    if (carrier !== undefined) {
+      const taken = await receiver.start(move, wanted, key);
+      if (taken.isEncrypted !== true) return { ...taken.transfer, refused: taken.refused };
+      try {
+        return { direct: await this.#waitForLine(socket, move, carrier) };
+      } catch (err) {
+        refused = messageOf(err);
+      }
+    }
+    // Anew: one that waits for what is encrypted takes nothing else.
+    const { transfer: plain } = await receiver.start(move, wanted);
+    return { ...plain, refused };
+  }
+
+  async #waitForLine(socket: TLSSocket, move: GuestMove, carrier: string): Promise<DirectPlace> {
+    const { localAddress: address = "", remoteAddress: peer = "" } = socket;
+    const { path, ownerUid: uid = process.getuid?.() ?? 0 } = this.#deps.receiver.socketOf(move, RAM_CHANNEL);
+    const secret = randomBytes(32).toString("hex");
+    const { line, port } = await CarriedLine.listen(carrier, { address, peer, path, uid }, secret);
+    socket.once("close", () => line.close());
+    if (socket.destroyed) line.close();
+    return { port, secret };
   }
 
   async #volume(socket: TLSSocket, move: GuestMove, header: MoveHeader): Promise<void> {

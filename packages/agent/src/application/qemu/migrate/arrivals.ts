@@ -2,7 +2,8 @@
 // whose it is, the store says, and an end is made of it accordingly, also after a crash.
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { MoveAnswer, MoveOffer, MoveSource } from "@gpve/domain/guest/move-channel.ts";
-import type { RamTransfer, WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
+import type { TakenRam } from "@gpve/domain/vm/migrate/direct-line.ts";
+import type { WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { conflict, missing } from "@gpve/domain/request/failures.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -23,7 +24,7 @@ export interface Arrival {
 
 export interface ArrivalWork {
   receive(volid: string, source: MoveSource): Promise<string>;
-  start(wanted?: WantedTransfer): Promise<RamTransfer | undefined>;
+  start(wanted?: WantedTransfer, key?: string): Promise<TakenRam>;
 }
 
 export const RECEIVE_OPERATION = "qmtunnel";
@@ -46,8 +47,8 @@ export class Arrivals {
     return this.#workOf(move).receive(volid, source);
   }
 
-  start(move: GuestMove, wanted?: WantedTransfer): Promise<RamTransfer | undefined> {
-    return this.#workOf(move).start(wanted);
+  start(move: GuestMove, wanted?: WantedTransfer, key?: string): Promise<TakenRam> {
+    return this.#workOf(move).start(wanted, key);
   }
 
   #workOf(move: GuestMove): ArrivalWork {

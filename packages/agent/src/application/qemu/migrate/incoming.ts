@@ -12,11 +12,12 @@ import { stopServing } from "./received-volumes.ts";
 const GO_ON_MS = 5;
 const GO_ON_TRIES = 1_000;
 
-/** What it takes of what is wanted. */
+/** What it takes of what is wanted. One line that it decrypts itself is worth more than several that agents carry. */
 export async function awaitIncoming(
   { qmp, ioFolder }: QemuProcess,
   wanted: WantedTransfer | undefined,
   signal: AbortSignal,
+  isEncrypted = false,
 ): Promise<RamTransfer | undefined> {
   await qmp.execute("migrate-set-capabilities", {
     capabilities: [
@@ -25,7 +26,8 @@ export async function awaitIncoming(
       { capability: "events", state: true },
     ],
   });
-  const taken = wanted === undefined ? undefined : takenTransfer(wanted, await transferAbilities(qmp));
+  const taken =
+    wanted === undefined || isEncrypted ? undefined : takenTransfer(wanted, await transferAbilities(qmp));
   await setTransfer(qmp, taken);
   await qmp.execute("migrate-incoming", { uri: `unix:${ioFolder}/ram` }, { signal });
   return taken;

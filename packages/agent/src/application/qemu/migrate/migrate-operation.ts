@@ -13,6 +13,7 @@ import type { GuestStorages } from "../../guest/guest-storages.ts";
 import { freeVolume } from "../config/free-volumes.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import { runningVm } from "../running-vm.ts";
+import { forgetKey } from "./encrypted-ram.ts";
 import { keepHere, sendVm, type SendVmPorts, type SentVm } from "./send-vm.ts";
 import { untilAnswered } from "./whose-guest.ts";
 
@@ -97,6 +98,8 @@ async function move(host: MigratePorts, ctx: Context): Promise<void> {
   const sent = await sendVm(host, ticket, process, work);
   try {
     await handOver(host, ctx, sent);
+    // Before anything is taken away from it: of one that has gone, nothing need be.
+    await runningVm(host, vmid)?.kill();
   } finally {
     await sent.close();
   }
@@ -154,11 +157,14 @@ async function callOff(host: MigratePorts, ctx: Context): Promise<void> {
   const ask = (): Promise<string> => host.moves.servers.withdraw(args);
   if ((await untilAnswered({ ask, clock: host.clock, log })) !== host.configs.node) return clearUp(host, ctx);
   const process = runningVm(host, args.vmid);
-  if (process !== undefined && state.begun === true) await keepHere(host, process, state.isPaused === true);
+  if (process === undefined || state.begun !== true) return;
+  await keepHere(host, process, state.isPaused === true);
+  await forgetKey(host.moves.keys, process);
 }
 
 /** The guest is the other node's: nothing of it stays here. */
 async function clearUp(host: MigratePorts, { args, state, log }: Context): Promise<void> {
   await runningVm(host, args.vmid)?.kill();
+  await host.moves.keys?.remove(String(args.vmid));
   for (const volid of state.freed ?? []) await freeVolume(host, volid, log);
 }

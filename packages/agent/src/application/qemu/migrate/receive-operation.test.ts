@@ -1,7 +1,7 @@
 // A VM that comes from another node, until it is ours or not.
 import { readFileSync } from "node:fs";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
-import type { MoveOffer } from "@gpve/domain/guest/move-channel.ts";
+import type { MoveKeys, MoveOffer } from "@gpve/domain/guest/move-channel.ts";
 import type { WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { qmpRefused } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
@@ -44,13 +44,22 @@ async function target() {
   const servers = new MadeUpServers(world.records);
   const lease = { held: true };
   const copies = new Set<string>();
+  const placed: string[] = [];
+  const keys: MoveKeys = {
+    newKey: () => "k",
+    place: async (_process, key) => {
+      placed.push(key);
+      return { folder: "/run/tls", user: "u" };
+    },
+    remove: async () => void placed.splice(0),
+  };
   servers.allow(100, "m", "n1");
   const host: ReceivePorts = {
     ...world.host,
     records: () => world.records,
     sha1Hex: (text) => text.slice(0, 1),
     mayRun: () => lease.held,
-    moves: { servers },
+    moves: { servers, keys },
     isOfCopy: (_vmid, volid) => copies.has(volid),
   };
   const arrivals = new Arrivals();
@@ -67,6 +76,7 @@ async function target() {
     gone,
     lease,
     copies,
+    placed,
     receive: (volid: string, text: string) =>
       arrivals.receive(move, volid, {
         format: "raw",
@@ -78,7 +88,7 @@ async function target() {
     running: () => runningVm(host, 100),
     prepare: (more: Partial<MoveOffer> = {}) =>
       arrivals.prepare(engine, move, { ...offer, ...more }, gone.signal),
-    start: (wanted?: WantedTransfer) => arrivals.start(move, wanted),
+    start: (wanted?: WantedTransfer, key?: string) => arrivals.start(move, wanted, key),
     idle: () =>
       vi.waitFor(() => expect(engine.counts()).toMatchObject({ running: 0, waiting: 0 }), {
         timeout: 30_000,
@@ -101,13 +111,16 @@ it("waits with its disks until it is ours, and goes on then", async () => {
   expect(said()).not.toContain("cont");
   await servers.handOver({ vmid: 100, moveId: "m" }, withVolumes(conf, volumes));
   await idle();
-  expect(said().slice(-6)).toEqual([
+  expect(said().slice(-8)).toEqual([
     "nbd-server-stop",
     "query-named-block-nodes",
     "blockdev-del",
     "cont",
     "query-status",
     "announce-self",
+    // Also of a move that was encrypted, before a crash.
+    "migrate-set-parameters",
+    "object-del",
   ]);
   expect(world.values(100)["scsi0"]).toBe("local:100/vm-100-disk-0.raw,size=1M");
   await close();
@@ -141,7 +154,7 @@ it("takes RAM by several connections as far as its QEMU can", async () => {
   });
   await prepare({ volumes: [], conf: "name: g\n" });
   const wanted = { multifd: true, channels: 3, compressions: ["zstd", "zlib"], plain: false } as const;
-  expect(await start(wanted)).toEqual({ channels: 3, compression: "zlib" });
+  expect(await start(wanted)).toEqual({ transfer: { channels: 3, compression: "zlib" } });
   const process = running() as unknown as { qmp: { commands: { name: string; args: object }[] } };
   const said = process.qmp.commands.slice(-3);
   expect(said.map(({ args }) => args)).toMatchObject([
@@ -150,6 +163,46 @@ it("takes RAM by several connections as far as its QEMU can", async () => {
     {},
   ]);
   expect(said.at(-1)?.name).toBe("migrate-incoming");
+  gone.abort();
+  await idle();
+  await close();
+});
+
+it("takes nothing but what is encrypted with the key that it was told, until it goes on", async () => {
+  const { prepare, start, servers, running, placed, world, idle, close } = await target();
+  for (const command of ["object-add", "object-del"]) world.guests.answers.set(command, () => ({}));
+  await prepare({ volumes: [], conf: "name: g\n" });
+  const wanted = { multifd: true, channels: 3, compressions: [], plain: true } as const;
+  expect(await start(wanted, "k")).toEqual({ isEncrypted: true });
+  expect(placed).toEqual(["k"]);
+  const process = running() as unknown as { qmp: { commands: { name: string; args: object }[] } };
+  const said = () => process.qmp.commands.map(({ name, args }) => ({ name, ...args }));
+  const key = { "qom-type": "tls-creds-psk", id: "move-key", endpoint: "server", dir: "/run/tls" };
+  expect(said()).toContainEqual(expect.objectContaining({ name: "object-add", ...key }));
+  expect(said()).toContainEqual(
+    expect.objectContaining({ name: "migrate-set-parameters", "tls-creds": "move-key" }),
+  );
+  expect(said().at(-1)?.name).toBe("migrate-incoming");
+  await servers.handOver({ vmid: 100, moveId: "m" }, "name: g\n");
+  await idle();
+  expect(placed).toEqual([]);
+  expect(said().slice(-2)).toEqual([
+    expect.objectContaining({ name: "migrate-set-parameters", "tls-creds": "" }),
+    { name: "object-del", id: "move-key" },
+  ]);
+  await close();
+});
+
+it("says why its QEMU does not take what is encrypted, and waits for the rest", async () => {
+  const { prepare, start, running, placed, world, gone, idle, close } = await target();
+  world.guests.answers.set("object-add", () => {
+    throw qmpRefused("VM 100", "object-add", "GenericError", "TLS credentials support requires GNUTLS");
+  });
+  await prepare({ volumes: [], conf: "name: g\n" });
+  expect(await start(undefined, "k")).toEqual({ refused: expect.stringContaining("requires GNUTLS") });
+  expect(placed).toEqual([]);
+  const process = running() as unknown as { qmp: { commands: { name: string; args: object }[] } };
+  expect(process.qmp.commands.at(-1)?.name).toBe("migrate-incoming");
   gone.abort();
   await idle();
   await close();

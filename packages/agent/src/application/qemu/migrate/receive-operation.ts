@@ -1,11 +1,14 @@
 // Taking a VM from another node: its QEMU waits here, its disks not yet opened for writing, until the store says that it
 // is ours. Then it goes on. Whatever ends otherwise leaves nothing here.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
-import type { RamTransfer, WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
+import type { MoveKeys } from "@gpve/domain/guest/move-channel.ts";
+import type { TakenRam } from "@gpve/domain/vm/migrate/direct-line.ts";
+import type { WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -13,6 +16,7 @@ import { vmStarter, type StartVmPorts } from "../start/start-vm.ts";
 import { runningVm } from "../running-vm.ts";
 import { RECEIVE_OPERATION, type Arrival, type Arrivals } from "./arrivals.ts";
 import { awaitIncoming, endIncoming, goOnHere } from "./incoming.ts";
+import { encryptRam, forgetKey } from "./encrypted-ram.ts";
 import { OfferedConfigs } from "./offered-configs.ts";
 import {
   freeMade,
@@ -29,7 +33,7 @@ export interface ReceivePorts extends StartVmPorts {
   readonly sha1Hex: (text: string) => string;
   /** False while a guest under HA may not run here. */
   readonly mayRun: (vmid: number) => boolean;
-  readonly moves: { readonly servers: MoveServers };
+  readonly moves: { readonly servers: MoveServers; readonly keys?: MoveKeys };
   readonly isOfCopy: ReceiveVolumePorts["isOfCopy"];
 }
 
@@ -93,7 +97,7 @@ async function receive(host: ReceivePorts, arrivals: Arrivals, ctx: Context): Pr
   arrival.work = {
     receive: async (volid, source) =>
       (arrival.volumes[volid] ??= await receiveVolume(host, vmid, arrival.offer, volid, source, work)),
-    start: (wanted) => startIncoming(host, ctx, arrival, wanted),
+    start: (wanted, key) => startIncoming(host, ctx, arrival, wanted, key),
   };
   const ours = untilOurs(host, vmid, AbortSignal.any([ctx.signal, arrival.gone]));
   arrival.ready.resolve({ volumes: arrival.volumes });
@@ -106,7 +110,8 @@ async function startIncoming(
   ctx: Context,
   arrival: Arrival,
   wanted: WantedTransfer | undefined,
-): Promise<RamTransfer | undefined> {
+  key: string | undefined,
+): Promise<TakenRam> {
   const { vmid } = ctx.args;
   const { offer, volumes } = arrival;
   const conf = withVolumes(offer.conf, volumes);
@@ -115,6 +120,7 @@ async function startIncoming(
   const deps = { node, records: host.records, sha1Hex: host.sha1Hex, clock: host.clock };
   // Sent once more: what came before is of no use.
   await endIncoming(host, vmid);
+  await host.moves.keys?.remove(String(vmid));
   await untilMayRun(host, vmid, AbortSignal.any([ctx.signal, arrival.gone]));
   const configs = new OfferedConfigs(deps, vmid, config, offer.microvm);
   await vmStarter({ ...host, configs }).receive(
@@ -125,7 +131,23 @@ async function startIncoming(
   const live = offer.volumes.filter(({ isLive }) => isLive);
   const served = Object.fromEntries(live.map(({ key, volid }) => [key, volumes[volid] ?? ""]));
   await serveVolumes(host, process, served);
-  return awaitIncoming(process, wanted, ctx.signal);
+  const refused = key === undefined ? undefined : await takeEncrypted(host, process, key);
+  const isEncrypted = key !== undefined && refused === undefined;
+  const transfer = await awaitIncoming(process, wanted, ctx.signal, isEncrypted);
+  return isEncrypted ? { isEncrypted } : given({ transfer, refused });
+}
+
+/** Why it does not, if it does not. */
+async function takeEncrypted(
+  { moves: { keys } }: ReceivePorts,
+  process: QemuProcess,
+  key: string,
+): Promise<string | undefined> {
+  if (keys === undefined) return "it has no place for keys";
+  return encryptRam(keys, process, key, "server").then(
+    () => undefined,
+    (err: unknown) => messageOf(err),
+  );
 }
 
 /** A guest under HA needs this node's lease, which it takes when one is on its way; without it, the start says why not. */
@@ -175,6 +197,7 @@ async function takeOver(host: ReceivePorts, ctx: Context): Promise<void> {
   const served = (ctx.state.volumes ?? []).length > 0;
   await goOnHere(host, process, { served, isPaused: ctx.state.isPaused === true });
   ctx.log(`VM ${vmid} goes on here`);
+  await forgetKey(host.moves.keys, process);
 }
 
 async function letGo(host: ReceivePorts, ctx: Context): Promise<void> {
@@ -182,6 +205,7 @@ async function letGo(host: ReceivePorts, ctx: Context): Promise<void> {
   if (state.begun !== true) return;
   if ((await askOwner(host, ctx)) === host.configs.node) return;
   await endIncoming(host, args.vmid);
+  await host.moves.keys?.remove(String(args.vmid));
   await freeMade(host, state.volumes ?? [], log);
 }
 

@@ -8,6 +8,7 @@ import type { MigrationInfo } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { isEmulated } from "../snapshot/ram-state.ts";
 import { Convergence, throttleParameters } from "./convergence.ts";
+import { encryptedParameters } from "./encrypted-ram.ts";
 import { type LastOfLine, OnePass } from "./one-pass.ts";
 import { setTransfer } from "./qemu-transfer.ts";
 import { StandstillAtSyncs } from "./standstill-at-syncs.ts";
@@ -15,6 +16,8 @@ import { StandstillAtSyncs } from "./standstill-at-syncs.ts";
 export interface RamLimits {
   /** undefined = by one connection, as it is. */
   readonly transfer?: RamTransfer | undefined;
+  /** QEMU encrypts it itself. */
+  readonly isEncrypted?: boolean | undefined;
   /** How long the guest may stand still. */
   readonly downtimeMs: number;
   readonly bytesPerSecond?: number | undefined;
@@ -88,6 +91,7 @@ export async function sendRam(
     "max-bandwidth": still?.maxBandwidth ?? bytesPerSecond ?? MAX_BANDWIDTH,
     "downtime-limit": still?.downtimeLimit ?? lastMs,
     ...throttleParameters,
+    ...encryptedParameters(limits.isEncrypted === true),
   });
   await still?.hold?.();
   await qmp.execute("migrate", { uri: `unix:${socket}` }, { signal });

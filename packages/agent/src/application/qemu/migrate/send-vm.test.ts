@@ -1,4 +1,5 @@
 // Running VMs and VMs with disks of this node, on their way to another one that is made up.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { MoveOffer, MovePeer, MovePeers } from "@gpve/domain/guest/move-channel.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
@@ -41,7 +42,7 @@ class MadeUpPeer implements MovePeers {
       start: async (_signal, wanted) => {
         this.started = true;
         this.wanted = wanted;
-        return this.taken;
+        return given({ transfer: this.taken });
       },
       forward: async (_process, channel) => {
         this.forwarded.push(channel);
@@ -110,6 +111,8 @@ it("sends a running VM, hands it over, and holds nothing of it", async () => {
     "cpu-throttle-initial": 40,
     "cpu-throttle-increment": 20,
     "max-cpu-throttle": 80,
+    "tls-creds": "",
+    "tls-hostname": "",
   });
   expect(servers.owner(100)).toBe("n2");
   expect(process?.hasExited).toBe(true);

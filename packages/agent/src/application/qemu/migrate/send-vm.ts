@@ -1,7 +1,14 @@
 // A running VM on its way to another node, as its node does it.
 import { given } from "@gpve/contracts/given.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
-import type { MoveOffer, MovePeer, MovePeers, OfferedVolume } from "@gpve/domain/guest/move-channel.ts";
+import type {
+  ForwardedSocket,
+  MoveKeys,
+  MoveOffer,
+  MovePeer,
+  MovePeers,
+  OfferedVolume,
+} from "@gpve/domain/guest/move-channel.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { memoryMiB } from "@gpve/domain/vm/config/vm-properties.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
@@ -24,6 +31,7 @@ import type { GuestStorages } from "../../guest/guest-storages.ts";
 import { DiskMirrors, dropMirrors } from "./disk-mirrors.ts";
 import { withVolumes } from "./received-volumes.ts";
 import { transferAbilities } from "./qemu-transfer.ts";
+import { readyRam } from "./ram-way.ts";
 import { type RamLimits, sendRam, type RamWork } from "./send-ram.ts";
 import { SentInVain } from "./sent-in-vain.ts";
 import { offeredVolumes, sendVolumes } from "./sent-volumes.ts";
@@ -32,7 +40,7 @@ export interface SendVmPorts extends RamStatePorts {
   readonly configs: VmConfigs;
   readonly storages: GuestStorages;
   readonly clock: Clock;
-  readonly moves: { readonly peers: MovePeers };
+  readonly moves: { readonly peers: MovePeers; readonly keys?: MoveKeys };
 }
 
 export interface SendVmWork {
@@ -52,7 +60,10 @@ type Care = Pick<RamLimits, "patience" | "fullBytes">;
 
 type StreamWork = Pick<SendVmWork, "signal" | "log" | "progress" | "bwlimit"> &
   Care &
-  Pick<RamLimits, "transfer">;
+  Pick<RamLimits, "transfer" | "isEncrypted"> & {
+    /** What carries its RAM. */
+    readonly ram: ForwardedSocket;
+  };
 
 const MOST_TRIES = 3;
 const DEFAULT_DOWNTIME_S = 0.1;
@@ -94,11 +105,14 @@ export async function sendVm(
     const live = volumes.filter(({ isLive }) => isLive);
     const wanted = await transferOf(move, process, config.values);
     const streamed = await persistently(host, process, { ...work, signal }, async (care) => {
-      const transfer = await peer.start(signal, wanted);
+      const { values } = config;
+      const way = { keys: host.moves.keys, peer, wanted, values, signal, log: work.log };
+      const { ram, transfer, isEncrypted } = await readyRam(move, process, way);
       work.log(`node '${move.to.node}' is ready for it`);
       const how = describeTransfer(move, transfer, move.to.node);
       if (how !== undefined) work.log(how);
-      return streamVm(host, peer, process, config.values, live, { ...work, signal, ...care, transfer });
+      const streaming = { ...work, signal, ...care, transfer, isEncrypted, ram };
+      return streamVm(host, peer, process, values, live, streaming);
     });
     // The guest stands still now: whatever can wait is done later.
     return { conf, ...streamed };
@@ -169,7 +183,7 @@ export async function streamVm(
   live: readonly Pick<OfferedVolume, "key" | "volid">[],
   work: StreamWork,
 ): Promise<Pick<SentVm, "close" | "stoppedAt">> {
-  const ram = await peer.forward(process, "ram");
+  const { ram } = work;
   const nbd = live.length === 0 ? undefined : await peer.forward(process, "nbd");
   const hangUp = async (): Promise<void> => {
     await ram.close();
@@ -212,10 +226,10 @@ async function stream(
   const downtimeMs = Number(values["migrate_downtime"] ?? DEFAULT_DOWNTIME_S) * 1000;
   const speed = Number(values["migrate_speed"] ?? 0) * MIB;
   const limit = work.bwlimit === undefined || work.bwlimit === 0 ? speed : work.bwlimit * 1024;
-  const { patience, fullBytes, transfer } = work;
+  const { patience, fullBytes, transfer, isEncrypted } = work;
   const limits = {
     downtimeMs,
-    ...given({ patience, fullBytes, transfer }),
+    ...given({ patience, fullBytes, transfer, isEncrypted }),
     ...(limit === 0 ? {} : { bytesPerSecond: limit }),
   };
   const info = await sendRam(process, socket, limits, { ...work, clock: host.clock });

@@ -19,7 +19,7 @@ export function vmArrivals(
     has: ({ id }) => arrivals.find(id) !== undefined,
     prepare: (move, offer, gone) => arrivals.prepare(engine, move, offer, gone),
     receive: (move, volid, source) => arrivals.receive(move, volid, source),
-    start: (move, wanted) => arrivals.start(move, wanted),
+    start: (move, wanted, key) => arrivals.start(move, wanted, key),
     announce: async (move) => {
       arrivals.require(move);
       const process = runningVm(host, move.vmid);

@@ -84,7 +84,8 @@ export async function sendLive(host: LivePorts, leaving: Leaving, ctx: Context):
       const { vmgenid } = config.values;
       await peer.start({ isPaused, disks: keys, ...given({ machine, cpu, vmgenid }) }, signal);
       log("the other cluster is ready for it");
-      return streamVm(host, peer, process, config.values, leaving.disks, { ...work, ...care });
+      const ram = await peer.forward(process, "ram");
+      return streamVm(host, peer, process, config.values, leaving.disks, { ...work, ...care, ram });
     });
     ({ close } = sent);
     signal.throwIfAborted();

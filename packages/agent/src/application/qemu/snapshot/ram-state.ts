@@ -59,7 +59,9 @@ export class RamSave {
   async #begin(): Promise<void> {
     const { qmp } = this.#process;
     await setPause(qmp, true);
-    await qmp.execute("migrate-set-parameters", { "max-bandwidth": MAX_BANDWIDTH });
+    // One that came here encrypted is written as it is.
+    const plain = { "tls-creds": "", "tls-hostname": "" };
+    await qmp.execute("migrate-set-parameters", { "max-bandwidth": MAX_BANDWIDTH, ...plain });
     // Emulated processors write past QEMU's log of changed pages now and then, and the RAM would not be of one moment.
     if (isEmulated(this.#process)) await qmp.execute("stop", undefined, { signal: this.#signal });
     await qmp.execute("migrate", { uri: this.#receiver.uri }, { signal: this.#signal });
