@@ -1,17 +1,20 @@
-// The same guest without gpve: two QEMUs of one command line, and a few words to their monitors.
+// The same guest without gpve: two QEMUs of one command line, and a few words to their monitors. What goes from one to the
+// other is encrypted by them as ours is.
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { GuestAgentClient } from "@gpve/agent/infrastructure/guest-agent/guest-agent-client.ts";
+import { encryptRam } from "@gpve/agent/application/qemu/migrate/encrypted-ram.ts";
 import { sendRam } from "@gpve/agent/application/qemu/migrate/send-ram.ts";
 import { SentInVain } from "@gpve/agent/application/qemu/migrate/sent-in-vain.ts";
+import { FolderMoveKeys } from "@gpve/agent/infrastructure/move/move-keys.ts";
 import { QmpClient } from "@gpve/agent/infrastructure/qmp/qmp-client.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { type Child, startChild } from "@gpve/kit/testing/child.ts";
 import { Counter, countScript } from "../../test/support/counter.ts";
-import { until, type Measured } from "./our-guest.ts";
+import { until, writeScript, type Measured, type Size } from "./our-guest.ts";
 import { joinShare } from "./same-share.ts";
 
 const QEMU = "/usr/bin/qemu-system-x86_64";
@@ -37,6 +40,7 @@ interface Qemu {
 interface Like {
   readonly argv: readonly string[];
   readonly share: string | undefined;
+  readonly size: Size;
 }
 
 export class BareGuest {
@@ -44,6 +48,7 @@ export class BareGuest {
   readonly #share: string | undefined;
   readonly #bridge: string;
   readonly #disks: string;
+  readonly #size: Size;
   #serial = 0;
   #now: Qemu | undefined;
   #counter: Counter | undefined;
@@ -51,6 +56,7 @@ export class BareGuest {
   private constructor(like: Like, bridge: string, disks: string) {
     this.#argv = like.argv;
     this.#share = like.share;
+    this.#size = like.size;
     this.#bridge = bridge;
     this.#disks = disks;
   }
@@ -87,6 +93,12 @@ export class BareGuest {
       // The drive names the card of the guest that it was made for.
       await until("the bare guest's agent answers", () => run(askDhcp));
       const address = await until("the bare guest has an address", () => addressOf(agent));
+      const { pid } = (await run(writeScript(this.#size))) as { readonly pid: number };
+      await until("the bare guest has written", async () => {
+        const told = await agent.execute("guest-exec-status", { pid });
+        const { exited, exitcode } = told as { readonly exited: boolean; readonly exitcode?: number };
+        if (!exited || exitcode !== 0) throw new Error(`exit code ${exitcode ?? "none"}`);
+      });
       await run(countScript);
       this.#counter = await Counter.connect(address);
     } finally {
@@ -112,15 +124,19 @@ export class BareGuest {
 
   async #moved(source: Qemu): Promise<Qemu> {
     const accelerator = this.#argv.some((arg) => /\btcg\b/.test(arg)) ? "tcg" : "kvm";
-    const process = { qmp: source.qmp, note: { accelerator } } as unknown as QemuProcess;
+    const process = asProcess(source, accelerator);
     let fullBytes: number | undefined;
     for (let patience = 1; ; patience++) {
       // A guest that is held when it is sent stands still there until it is told to go on.
       const target = await this.#launch(["-incoming", "defer"]);
       const socket = join(target.folder, "ram");
+      const keys = new FolderMoveKeys(target.folder);
+      const key = keys.newKey();
+      await encryptRam(keys, process, key, "client");
+      await encryptRam(keys, asProcess(target, accelerator), key, "server");
       await target.qmp.execute("migrate-incoming", { uri: `unix:${socket}` });
       try {
-        const limits = { downtimeMs: DOWNTIME_MS, patience, fullBytes };
+        const limits = { downtimeMs: DOWNTIME_MS, patience, fullBytes, isEncrypted: true };
         await sendRam(process, socket, limits, { ...quiet, clock: systemClock });
         await until("the bare guest goes on", () => goOn(target), LOOK_MS);
         return target;
@@ -170,6 +186,14 @@ export class BareGuest {
         .replaceAll(/[^"]*\/vm-\d+-cloudinit\.qcow2/g, join(this.#disks, "seed.qcow2")),
     );
   }
+}
+
+/** As much of one as is asked for here. */
+function asProcess({ qmp, child }: Qemu, accelerator: string): QemuProcess {
+  const done = (): Promise<void> => Promise.resolve();
+  const id = String(child.pid);
+  const rest = { hasExited: false, note: { accelerator }, allowFile: done, forbidFile: done };
+  return { id, qmp, ...rest } as unknown as QemuProcess;
 }
 
 async function goOn({ qmp }: Qemu): Promise<void> {

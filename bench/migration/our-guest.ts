@@ -17,31 +17,40 @@ export interface Measured {
   readonly gapEndedMs: number;
 }
 
-const VMID = 100;
+/** What is measured with. */
+export interface Size {
+  readonly vmid: number;
+  readonly memoryMiB: number;
+  /** How much of it the guest has written to; 0 = what a tiny system has. */
+  readonly writtenMiB: number;
+}
+
 const RING = ["n1", "n2", "n3"];
 const PATIENCE_MS = 600_000;
 
 export class OurGuest {
   readonly #lab: TestLab;
+  readonly #size: Size;
   #node = "n1";
   #counter: Counter | undefined;
 
-  private constructor(lab: TestLab) {
+  private constructor(lab: TestLab, size: Size) {
     this.#lab = lab;
+    this.#size = size;
   }
 
   get #path(): string {
-    return `/nodes/${this.#node}/qemu/${VMID}`;
+    return `/nodes/${this.#node}/qemu/${this.#size.vmid}`;
   }
 
-  static async start(lab: TestLab): Promise<OurGuest> {
-    const guest = new OurGuest(lab);
+  static async start(lab: TestLab, size: Size): Promise<OurGuest> {
+    const guest = new OurGuest(lab, size);
     mkdirSync(join(lab.data, "shared/import"), { recursive: true });
     copyFileSync(await tinyImage(), join(lab.data, "shared/import/tiny.qcow2"));
     await until("a guest is made", () =>
       guest.#run("POST", "/nodes/n1/qemu", {
-        vmid: VMID,
-        memory: 128,
+        vmid: size.vmid,
+        memory: size.memoryMiB,
         agent: 1,
         scsihw: "virtio-scsi-single",
         scsi0: "shared:0,import-from=shared:import/tiny.qcow2",
@@ -52,12 +61,9 @@ export class OurGuest {
         start: 1,
       }),
     );
-    await until("the guest's agent counts", async () => {
-      const words = ["sh", "-c", countScript].map((word): [string, string] => ["command", word]);
-      const body = new URLSearchParams(words).toString();
-      const asked = await lab.api()("POST", `${guest.#path}/agent/exec`, {}, {}, body);
-      if (asked.status !== 200) throw new Error(asked.text);
-    });
+    const begun = await until("the guest's agent writes", () => guest.#exec(writeScript(size)));
+    await until("the guest has written", () => guest.#ended(begun));
+    await until("the guest's agent counts", () => guest.#exec(countScript));
     guest.#counter = await Counter.connect(await guest.#address());
     return guest;
   }
@@ -83,8 +89,24 @@ export class OurGuest {
     return { gapMs: counter.longest, totalMs, gapEndedMs, log: await taskLog(this.#lab.api(), upid) };
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#counter?.close();
+    await this.#run("POST", `${this.#path}/status/stop`, {});
+  }
+
+  /** Its number there. */
+  async #exec(script: string): Promise<number> {
+    const words = ["sh", "-c", script].map((word): [string, string] => ["command", word]);
+    const body = new URLSearchParams(words).toString();
+    const asked = await this.#lab.api()("POST", `${this.#path}/agent/exec`, {}, {}, body);
+    if (asked.status !== 200) throw new Error(asked.text);
+    return (asked.data as { readonly pid: number }).pid;
+  }
+
+  async #ended(pid: number): Promise<void> {
+    const { data, text } = await this.#lab.api()("GET", `${this.#path}/agent/exec-status`, { pid });
+    const { exited, exitcode } = data as { readonly exited?: number; readonly exitcode?: number };
+    if (exited !== 1 || exitcode !== 0) throw new Error(text);
   }
 
   #listened(): Counter {
@@ -104,13 +126,21 @@ export class OurGuest {
   async #address(): Promise<string> {
     return until("the guest has an address", async () => {
       const api = apiOf(this.#lab.credentials(), undefined, "/api/v1");
-      const { text } = await api("GET", `/virtualmachines/${VMID}`);
+      const { text } = await api("GET", `/virtualmachines/${this.#size.vmid}`);
       const { status } = JSON.parse(text) as { status: { addresses?: readonly string[] } };
       const [address] = status.addresses ?? [];
       if (address === undefined) throw new Error(text);
       return address;
     });
   }
+}
+
+/** Pages that are not empty, for a shell in the guest. */
+export function writeScript({ writtenMiB }: Size): string {
+  if (writtenMiB === 0) return "true";
+  const folder = "/tmp/written";
+  const mount = `mkdir ${folder} && mount -t tmpfs -o size=${writtenMiB + 16}m none ${folder}`;
+  return `${mount} && yes 0123456789abcdef | head -c ${writtenMiB * 1024 ** 2} > ${folder}/all`;
 }
 
 export async function until<T>(what: string, attempt: () => Promise<T>, everyMs = 250): Promise<T> {
