@@ -24,8 +24,8 @@ import {
 } from "./file-servers.ts";
 
 const [, , program = ""] = process.argv;
-/** Everything here is emulated twice. */
-const PATIENCE_MS = 300_000;
+/** The product is emulated here, and its guests are twice. */
+const PATIENCE_MS = 600_000;
 const NAS = { vmid: 300, folder: NFS_FOLDER } as const;
 const WIN = { vmid: 301, folder: SHARE_FOLDER } as const;
 const storages = { nas: NAS, win: WIN } as const;
@@ -111,7 +111,7 @@ async function countsOn(name: Name): Promise<void> {
 
 beforeAll(async () => {
   await startFileServers();
-  cluster = await startTestCluster({ nodes: 2, store: "sqlite", command: [program] });
+  cluster = await startTestCluster({ nodes: 2, store: "sqlite", command: [program], startMs: PATIENCE_MS });
   // Where the test itself is, and the servers.
   server = cluster.server.address.replace(/\d+$/, "1");
   await until("both nodes are online", async () => {

@@ -31,6 +31,8 @@ export interface TestClusterOptions {
   readonly command: readonly string[];
   /** Start the agents too; default true. */
   readonly startAgents?: boolean;
+  /** How long a part may take to start; more where all is emulated. */
+  readonly startMs?: number;
 }
 
 export interface TestMember {
@@ -215,7 +217,7 @@ class Builder {
     // All share one host name, and servers are told apart by it.
     const own = part === "server" ? ["--node", name] : [];
     const argv = [...machine.enter, ...this.#options.command, part, "--config", configFile, ...own];
-    const process = new TestProcess({ argv, logFile, address, port });
+    const process = new TestProcess({ argv, logFile, address, port, startMs: this.#options.startMs });
     this.#undo.push(() => process.kill());
     return {
       name,

@@ -6,16 +6,27 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { MINIMAL_ENV } from "../../exec.ts";
 import { startChild, type Child } from "../child.ts";
 
+const START_MS = 180_000;
+
 export class TestProcess {
   readonly #argv: readonly string[];
   readonly #logFile: string;
   readonly #target: { readonly address: string; readonly port: number };
+  readonly #startMs: number;
   #child: Child | undefined;
 
-  constructor(options: { argv: readonly string[]; logFile: string; address: string; port: number }) {
+  constructor(options: {
+    argv: readonly string[];
+    logFile: string;
+    address: string;
+    port: number;
+    /** By when its port accepts connections. */
+    startMs?: number | undefined;
+  }) {
     this.#argv = options.argv;
     this.#logFile = options.logFile;
     this.#target = options;
+    this.#startMs = options.startMs ?? START_MS;
   }
 
   get running(): boolean {
@@ -41,7 +52,7 @@ export class TestProcess {
     });
     const name = this.#argv.join(" ");
     try {
-      await eventually("its port", 180_000, async () => {
+      await eventually("its port", this.#startMs, async () => {
         if (ended !== undefined) throw new AppError("internal.error", `it ended with ${ended}`);
         return accepts(this.#target.address, this.#target.port);
       });
