@@ -287,6 +287,10 @@ describe("a refusal says why, and what would change it", () => {
     const near = texts(aRequest("vm/103", { maxHops: 1, near: "app=web" }));
     expect(near).toMatchObject({ n1: "", n2: "" });
     expect(near["n3"]).toContain("it is 2 hops from a guest that 'app=web' selects");
+    const beside = texts(aRequest("vm/105", { maxHops: 0, near: "app=web" }));
+    expect(Object.values(beside).join()).toContain(
+      "it is 1 hop from a guest that 'app=web' selects, and at most 0",
+    );
     const together = texts(aRequest("vm/104", { affinity: { required: [{ guests: "app=web" }] } }));
     expect(together["n2"]).toContain("no guest that 'app=web' selects is on it");
   });

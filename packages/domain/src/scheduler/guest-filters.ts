@@ -33,8 +33,11 @@ export const guestFilters: readonly Filter[] = [
       if (total === 0) return undefined;
       return {
         refuses: (at) => farthest(at) > maxHops,
-        why: (at) =>
-          `it is ${farthest(at)} hops from a guest that '${near}' selects, and at most ${maxHops} are allowed`,
+        why: (at) => {
+          const hops = farthest(at);
+          const far = hops === 1 ? "1 hop" : `${hops} hops`;
+          return `it is ${far} from a guest that '${near}' selects, and at most ${maxHops} are allowed`;
+        },
       };
     },
   },
