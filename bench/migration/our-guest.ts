@@ -139,8 +139,10 @@ export class OurGuest {
 export function writeScript({ writtenMiB }: Size): string {
   if (writtenMiB === 0) return "true";
   const folder = "/tmp/written";
-  const mount = `mkdir ${folder} && mount -t tmpfs -o size=${writtenMiB + 16}m none ${folder}`;
-  return `${mount} && yes 0123456789abcdef | head -c ${writtenMiB * 1024 ** 2} > ${folder}/all`;
+  const mount = `mkdir ${folder} && mount -t tmpfs -o size=${writtenMiB + 16}m none ${folder} && cd ${folder}`;
+  const one = "yes 0123456789abcdef | head -c 1048576 > one";
+  const all = `i=0; while [ $i -lt ${writtenMiB} ]; do cat one || exit 1; i=$((i+1)); done > all`;
+  return `${mount} && ${one} && ${all}`;
 }
 
 export async function until<T>(what: string, attempt: () => Promise<T>, everyMs = 250): Promise<T> {

@@ -26,7 +26,7 @@ const AIM = 1.3;
 /** A tiny system alone, where what a move costs in any case is all; and one that uses its memory. */
 const SIZES: readonly Size[] = [
   { vmid: 100, memoryMiB: 128, writtenMiB: 0 },
-  { vmid: 101, memoryMiB: 2048, writtenMiB: 1536 },
+  { vmid: 101, memoryMiB: 1536, writtenMiB: 1024 },
 ];
 
 type Ours = Measured & { readonly stillMs: number; readonly handOverMs: number; readonly way: string };
