@@ -93,7 +93,8 @@ export async function eventually(
   const end = performance.now() + timeoutMs;
   while (!(await check())) {
     if (performance.now() > end) throw new AppError("request.timeout", `waited ${timeoutMs} ms for ${what}`);
-    await sleep(100);
+    // Who waits for long waits for an emulated machine, whose processor is not to be spent on questions.
+    await sleep(Math.max(100, timeoutMs / 1_000));
   }
 }
 
