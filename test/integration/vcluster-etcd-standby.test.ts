@@ -47,6 +47,7 @@ class Node {
   readonly host: LinuxClusterHost;
   readonly leads: EtcdLeads;
   readonly followers: EtcdFollowers;
+  readonly #stores: ClusterStores;
 
   constructor(folder: string, supervisor: string, instanceId: string) {
     const components = { program: () => program ?? "" };
@@ -63,6 +64,7 @@ class Node {
       components,
       clock: systemClock,
     });
+    this.#stores = stores;
     this.host = new LinuxClusterHost({
       folder,
       processes: this.processes,
@@ -82,7 +84,7 @@ class Node {
       clusters: () => host.list(),
       process: (cluster) => host.etcd.of(cluster),
       restart: (cluster) => host.etcd.restart(cluster, () => host.startPart(cluster, "etcd")),
-      credentials: (cluster) => host.etcdAdmin(cluster),
+      credentials: (cluster) => stores.etcdAdmin(host.storePlace(cluster)),
     });
     this.followers = new EtcdFollowers({ ...parts, processes, components });
   }
@@ -104,7 +106,7 @@ class Node {
     try {
       const soon = AbortSignal.timeout(withinMs);
       const { status, body: said } = await kubeCall(
-        this.host.etcdAdmin(this.cluster),
+        this.#stores.etcdAdmin(this.host.storePlace(this.cluster)),
         { method: "POST", path, body },
         soon,
       );

@@ -322,7 +322,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       components: components.store,
       process: (cluster) => host.etcd.of(cluster),
       restart: (cluster) => host.etcd.restart(cluster, () => host.startPart(cluster, "etcd")),
-      credentials: (cluster) => host.etcdAdmin(cluster),
+      credentials: (cluster) => clusterStores.etcdAdmin(host.storePlace(cluster)),
     },
     ensureComponent: components.ensure,
     stopIfIdle: () => clusterStores.stopIfIdle(host.list()),

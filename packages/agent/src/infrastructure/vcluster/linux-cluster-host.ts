@@ -135,16 +135,11 @@ export class LinuxClusterHost implements ClusterHost {
 
   /** Resolves when its store can be spoken to. */
   async serveStore(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
-    await this.#deps.stores.serve(this.#storePlace(cluster), signal, {
+    await this.#deps.stores.serve(this.storePlace(cluster), signal, {
       start: () => this.startPart(cluster, "etcd"),
       ended: () => (this.etcd.isRestarting(cluster.name) ? undefined : this.#ended(cluster.name, "etcd")),
       alone: () => this.etcd.of(cluster)?.alone,
     });
-  }
-
-  /** For those who may change who belongs to its etcd. */
-  etcdAdmin(cluster: KeptCluster): KubeCredentials {
-    return this.#deps.stores.etcdAdmin(this.#storePlace(cluster));
   }
 
   async startPart(cluster: KeptCluster, part: ClusterPart): Promise<void> {
@@ -157,7 +152,7 @@ export class LinuxClusterHost implements ClusterHost {
     await processes.start({
       id,
       label: `${part} of virtual cluster ${name}`,
-      ...(await partCommand(this.#deps, part, { ...this.#storePlace(cluster), folder: this.#place(name) })),
+      ...(await partCommand(this.#deps, part, { ...this.storePlace(cluster), folder: this.#place(name) })),
       network: this.#network(cluster).namespaceFile,
       // Half of the memory for a little more work: most clusters of this tier do nothing most of the time.
       env: {
@@ -378,13 +373,14 @@ export class LinuxClusterHost implements ClusterHost {
     return this.#deps.networks.describe(network, replicaSlot(overlay));
   }
 
-  #storePlace(cluster: KeptCluster): StorePlace {
+  /** What its store is found by. */
+  storePlace(cluster: KeptCluster): StorePlace {
     return { cluster, keys: this.keys(cluster.name), address: this.#network(cluster).address };
   }
 
   /** Of one that has an etcd of its own and runs. */
   openEtcd(cluster: KeptCluster): Store {
-    return this.#deps.stores.openEtcd(this.#storePlace(cluster));
+    return this.#deps.stores.openEtcd(this.storePlace(cluster));
   }
 
   /** The keys of one of its clusters. */
