@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
 import type { ExternalEtcdKeys } from "@gpve/domain/vcluster/backing-store.ts";
-import type { ClusterPart } from "@gpve/domain/vcluster/etcd.ts";
+import type { ClusterPart } from "@gpve/domain/vcluster/cluster-part.ts";
 import type {
   ClusterHost,
   IssuedKubeconfig,

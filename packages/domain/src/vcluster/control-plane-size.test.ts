@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { controlPlaneSizeOf, partBounds, readControlPlaneSize } from "./control-plane-size.ts";
-import { CONTROL_PLANE_PARTS } from "./control-plane.ts";
+import { CONTROL_PLANE_PARTS } from "./cluster-part.ts";
 import { readVirtualClusterSpec, shownVirtualClusterSpec } from "./vcluster-spec.ts";
 import { TIERS } from "./tier.ts";
 

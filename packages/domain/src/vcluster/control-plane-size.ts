@@ -1,6 +1,6 @@
 // What a control plane may take of its node: it is told to the kernel part by part, so that a tenant who fills his API server fills no
 // other one. Nothing of it is set aside.
-import type { ClusterPart } from "./etcd.ts";
+import type { ClusterPart } from "./cluster-part.ts";
 import { invalidSpec } from "./invalid-spec.ts";
 import type { Tier } from "./tier.ts";
 import { readBytes, readCpus } from "./vnode/vnode.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { auditPolicy } from "./audit-policy.ts";
 import { controlPlaneCertificates, dnsServiceAddress, firstServiceAddress } from "./certificates.ts";
-import { CONTROL_PLANE_PARTS, controlPlaneCommand, type ControlPlanePlace } from "./control-plane.ts";
+import { CONTROL_PLANE_PARTS } from "./cluster-part.ts";
+import { controlPlaneCommand, type ControlPlanePlace } from "./control-plane.ts";
 import { kubeconfigText } from "./kubeconfig.ts";
 import { authorizationConfig, DEAD_END, hasPlatformRights } from "./platform-rights.ts";
 import { readVirtualClusterSpec } from "./vcluster-spec.ts";

@@ -1,5 +1,6 @@
 // The command lines of a control plane: pure, from the cluster and where its files lie.
 import { AUDIT_DAYS, AUDIT_FILE_MIB, AUDIT_OLD_FILES } from "./audit-policy.ts";
+import type { ControlPlanePart } from "./cluster-part.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
 export interface ControlPlanePlace {
@@ -35,10 +36,6 @@ export interface StoreAccess {
 export const API_PORT = 6443;
 /** Of several replicas: where each passes workers on to one that serves. */
 export const BALANCER_PORT = 6444;
-
-/** In the order in which they are started; they are stopped in the opposite one. */
-export const CONTROL_PLANE_PARTS = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] as const;
-export type ControlPlanePart = (typeof CONTROL_PLANE_PARTS)[number];
 
 export interface PartCommand {
   readonly args: readonly string[];

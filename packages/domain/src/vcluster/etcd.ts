@@ -1,14 +1,12 @@
 // The etcd of one virtual cluster, and which processes there are beside it: pure, from where its files lie.
 import { given } from "@gpve/contracts/given.ts";
 import type { ClusterCertificate } from "./certificates.ts";
-import { CONTROL_PLANE_PARTS, type ControlPlanePart, type PartCommand } from "./control-plane.ts";
+import { API_BALANCER, type ClusterPart, CONTROL_PLANE_PARTS } from "./cluster-part.ts";
+import type { PartCommand } from "./control-plane.ts";
 import { type ClusterOverlay, isBranch, replicaSlot } from "./overlay.ts";
 import { type EtcdPairStart, pairPeerUrl, pairStart } from "./standby/etcd-pair.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
-/** Of a control plane of several replicas: what its workers on this node ask goes through it to one that serves. */
-export const API_BALANCER = "api-balancer";
-export type ClusterPart = typeof API_BALANCER | "etcd" | ControlPlanePart;
 const ETCD_PARTS: readonly ClusterPart[] = ["etcd", ...CONTROL_PLANE_PARTS];
 /** It needs nothing of the others here, and workers need it also while these do not come up. */
 const REPLICA_PARTS: readonly ClusterPart[] = [API_BALANCER, ...ETCD_PARTS];

@@ -3,7 +3,7 @@ import type { VcPhase } from "@gpve/contracts/v1/vc-phase.ts";
 import type { Identity } from "./backup/identity.ts";
 import type { FrontRoute } from "./cluster-front.ts";
 import type { ExternalEtcdKeys } from "./backing-store.ts";
-import type { ClusterPart } from "./etcd.ts";
+import type { ClusterPart } from "./cluster-part.ts";
 import type { ClusterOverlay } from "./overlay.ts";
 import type { SleepMode } from "./sleep-policy.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";

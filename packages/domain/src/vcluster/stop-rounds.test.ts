@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CONTROL_PLANE_PARTS } from "./control-plane.ts";
+import { CONTROL_PLANE_PARTS } from "./cluster-part.ts";
 import { partsOf } from "./etcd.ts";
 import { stopRounds, workerOf } from "./stop-rounds.ts";
 import { VNODE_PARTS } from "./vnode/vnode.ts";

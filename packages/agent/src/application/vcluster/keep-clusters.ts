@@ -1,7 +1,7 @@
 // Keeps what shall run running: parts that end by themselves are started again, later and later, and everything is looked at
 // once when the agent starts.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { ClusterPart } from "@gpve/domain/vcluster/etcd.ts";
+import type { ClusterPart } from "@gpve/domain/vcluster/cluster-part.ts";
 import type {
   ClusterParts,
   ClusterRuns,

@@ -10,7 +10,8 @@ import { controlPlaneSizeOf, partBounds } from "@gpve/domain/vcluster/control-pl
 import { API_PORT, BALANCER_PORT } from "@gpve/domain/vcluster/control-plane.ts";
 import { type FrontRoute, serverName } from "@gpve/domain/vcluster/cluster-front.ts";
 import { endpointAddress, type ExternalEtcdKeys } from "@gpve/domain/vcluster/backing-store.ts";
-import { API_BALANCER, type ClusterPart, partsOf, readClusterPart } from "@gpve/domain/vcluster/etcd.ts";
+import { API_BALANCER, type ClusterPart } from "@gpve/domain/vcluster/cluster-part.ts";
+import { partsOf, readClusterPart } from "@gpve/domain/vcluster/etcd.ts";
 import {
   calledOf,
   type ClusterHost,

@@ -3,7 +3,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { ComponentStore } from "@gpve/domain/component/ports.ts";
 import type { GuestFile, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { controlPlaneCommand } from "@gpve/domain/vcluster/control-plane.ts";
-import { API_BALANCER, type ClusterPart } from "@gpve/domain/vcluster/etcd.ts";
+import { API_BALANCER, type ClusterPart } from "@gpve/domain/vcluster/cluster-part.ts";
 import { auditFiles } from "./cluster-audit.ts";
 import { guardFiles } from "./cluster-guard.ts";
 import { issuerConfig, issuerFiles } from "./cluster-issuer.ts";

@@ -1,6 +1,6 @@
 // Controllers and scheduler take their time before they need an API server, and then wait ten seconds for it: they are started
 // when it speaks, if only to say that it is not ready. Who has given up by the time that it is gets another start.
-import { CONTROL_PLANE_PARTS, type ControlPlanePart } from "@gpve/domain/vcluster/control-plane.ts";
+import { CONTROL_PLANE_PARTS, type ControlPlanePart } from "@gpve/domain/vcluster/cluster-part.ts";
 import { ignore } from "@gpve/kit/background.ts";
 
 export interface StartOthersSteps {

@@ -1,5 +1,6 @@
 // The end of a virtual cluster: on its nodes, and then in the records.
 import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { standbyLineId } from "@gpve/domain/vcluster/standby/standby.ts";
 import {
@@ -9,10 +10,17 @@ import {
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "../node/call-agent.ts";
 import { nodeRecords } from "../node/collections.ts";
-import type { VirtualClustersDeps } from "./virtual-clusters.ts";
 
-type RemoveDeps = Pick<VirtualClustersDeps, "records" | "board" | "calls" | "taskEnd">;
+export interface RemoveDeps {
+  readonly records: Records;
+  readonly board: NodeBoard;
+  readonly calls: Pick<NodeCalls, "call">;
+  /** Resolves when a task has ended well; throws what it ended with. */
+  readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+}
 
 /** Resolves when nothing of it is left. Nodes that are no members any more are not asked: nobody can. */
 export async function removeCluster(

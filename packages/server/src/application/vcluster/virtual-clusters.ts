@@ -4,7 +4,6 @@ import { given } from "@gpve/contracts/given.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
-import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
@@ -25,7 +24,6 @@ import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools
 import type { Clock } from "@gpve/kit/clock.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import { boundedVolumes } from "./bounded-volumes.ts";
 import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
@@ -40,23 +38,18 @@ import {
   requireWhole,
   workingNodes,
 } from "./replicas/replica-nodes.ts";
-import { removeCluster, removeFrom } from "./remove-cluster.ts";
+import { removeCluster, type RemoveDeps, removeFrom } from "./remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
 import { untilRunning } from "./until-running.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import type { Placer } from "../scheduler/placer.ts";
 
-export interface VirtualClustersDeps {
-  readonly records: Records;
-  readonly board: NodeBoard;
+export interface VirtualClustersDeps extends RemoveDeps {
   readonly clock: Clock;
-  readonly calls: Pick<NodeCalls, "call">;
   readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
   /** For clusters with rules of their own; absent: there is no scheduler, and they are refused. */
   readonly placer?: Pick<Placer, "preview">;
-  /** Resolves when a task has ended well; throws what it ended with. */
-  readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
 }
 
 /** How many workers, and in which pool; absent: those of the cluster itself. */
