@@ -3,6 +3,7 @@ import { type Static, Type } from "typebox";
 import { endpoint, image, network, placement, provider, templates, vmids } from "./infrastructure-schema.ts";
 import { controlPlane, node, pool } from "./machine-schema.ts";
 import { addons, backup, protect, secrets, talos } from "./operations-schema.ts";
+import { allowReferences, referenceDefinitions } from "./schema-references.ts";
 import { label, list, section, stringMap, tags, version } from "./schema-parts.ts";
 
 export const clusterSchema = section(
@@ -42,8 +43,13 @@ export const clusterSchema = section(
 
 export type ClusterFile = Static<typeof clusterSchema>;
 
-/** The schema for editors: what has a default need not be written. */
+/** The schema for editors: what has a default need not be written, and the environment may say any value. */
 export function publishedClusterSchema(): Readonly<Record<string, unknown>> {
+  return { ...allowReferences(writtenClusterSchema()), $defs: referenceDefinitions };
+}
+
+/** What may be written where no value comes from the environment. */
+export function writtenClusterSchema(): Readonly<Record<string, unknown>> {
   const schema = JSON.parse(JSON.stringify(clusterSchema)) as Record<string, unknown>;
   return { $schema: "https://json-schema.org/draft/2020-12/schema", title: "TalosCluster", ...relax(schema) };
 }

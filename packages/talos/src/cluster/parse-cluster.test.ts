@@ -83,6 +83,16 @@ describe("a file that says only what it must", () => {
     const validate = ajv.compile(publishedClusterSchema());
     expect(validate(parse(minimal))).toBe(true);
     expect(validate({ ...(parse(minimal) as Tree), kind: "Cluster" })).toBe(false);
+    const count = (value: unknown): boolean =>
+      validate({ ...(parse(minimal) as Tree), controlPlane: { count: value } });
+    // As the file says it before the environment is read.
+    expect([count(3), count("${CP}"), count("${CP:-3}"), count("three"), count(-1)]).toEqual([
+      true,
+      true,
+      true,
+      false,
+      false,
+    ]);
     expect(publishedClusterSchema()["required"]).toEqual([
       "apiVersion",
       "kind",
