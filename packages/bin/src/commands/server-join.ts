@@ -3,6 +3,7 @@ import { createSocket } from "node:dgram";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { isIPv6 } from "node:net";
 import { dirname, resolve } from "node:path";
+import { whenNameIsFree } from "@gpve/agent/infrastructure/server-link/when-name-is-free.ts";
 import { joinAsServer, type ServerInvitation } from "@gpve/agent/infrastructure/server-link/join-server.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
@@ -37,7 +38,8 @@ export async function serverJoin(args: readonly string[], io: Io): Promise<numbe
   refuseUsed(file, data);
   const token = readFileSync(0, "utf8").trim();
   const name = options.node ?? machineName();
-  const given = await joinAsServer({ endpoint, token, name, version: PRODUCT_VERSION, clock: systemClock });
+  const asking = { endpoint, token, name, version: PRODUCT_VERSION, clock: systemClock };
+  const given = await whenNameIsFree(() => joinAsServer(asking), { clock: systemClock, say: io.out });
   const listen = { address, port: Number(port) };
   const config =
     given.etcdCaKeyPem === ""
