@@ -111,7 +111,7 @@ describe.skipIf(lacking !== undefined)("virtual clusters as drawn", { timeout: L
     expect([status, body.detail]).toEqual([400, expect.stringContaining("containerd-shim-kata-v2")]);
     expect(body.errors).toHaveProperty(["spec.isolationLevel"]);
     expect((await send(find("GET", "/vclusters"))).body.items).toEqual([]);
-    expect(await leftOfClusters(gpve.data)).toEqual([]);
+    await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
   });
 
   test("its own version is refused with those that there are", async () => {
@@ -156,6 +156,6 @@ describe.skipIf(lacking !== undefined)("virtual clusters as drawn", { timeout: L
       .poll(async () => (await send(find("GET", "/{name}"))).status, { timeout: LONG_MS })
       .toBe(404);
     expect((await send(find("GET", "/vclusters"))).body.items).toEqual([]);
-    expect(await leftOfClusters(gpve.data)).toEqual([]);
+    await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
   });
 });

@@ -366,7 +366,7 @@ describe.skipIf(!isWanted || !canRunClusters)("a virtual cluster whose workers a
     "goes without a trace",
     async () => {
       expect(await ctl(gpve, "vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });
-      expect(await leftOfClusters(gpve.data)).toEqual([]);
+      await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
       expect(existsSync(place())).toBe(false);
     },
     LONG_MS,

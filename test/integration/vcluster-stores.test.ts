@@ -122,7 +122,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       expect(await ctl(gpve, "vc", "start", "big")).toMatchObject({ code: 0 });
       await expect.poll(() => word("big"), { timeout: 150_000 }).toBe("kept");
       expect(await ctl(gpve, "vc", "delete", "big", "--yes")).toMatchObject({ code: 0 });
-      expect(await leftOfClusters(gpve.data)).toEqual([]);
+      await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
     });
   });
 
@@ -182,7 +182,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       for (const token of bad)
         expect((await as(token, "get", "configmaps")).err).toMatch(/Unauthorized|logged in/);
       expect(await ctl(gpve, "vc", "delete", "known", "--yes")).toMatchObject({ code: 0 });
-      expect(await leftOfClusters(gpve.data)).toEqual([]);
+      await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
     });
   });
 
@@ -241,7 +241,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
     test("takes its objects away when it goes", async () => {
       expect(await ctl(gpve, "vc", "delete", "out", "--yes")).toMatchObject({ code: 0 });
       expect(await etcd.keys()).toEqual([]);
-      expect(await leftOfClusters(gpve.data)).toEqual([]);
+      await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
     });
   });
 });

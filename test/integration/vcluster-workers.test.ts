@@ -380,7 +380,7 @@ describe.skipIf(!canRun)("workers of a virtual cluster", () => {
   test("go with their cluster, without a trace", async () => {
     expect((await leftOfClusters(gpve.data)).length).toBeGreaterThan(5);
     expect(await ctl("vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });
-    expect(await leftOfClusters(gpve.data)).toEqual([]);
+    await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
   });
 });
 

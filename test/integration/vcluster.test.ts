@@ -296,6 +296,6 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
       .toBe(0);
     expect((await leftOfClusters(gpve.data)).length).toBeGreaterThan(3);
     expect(await ctl("vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });
-    expect(await leftOfClusters(gpve.data)).toEqual([]);
+    await expect.poll(() => leftOfClusters(gpve.data), { timeout: 60_000 }).toEqual([]);
   });
 });
