@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
-import { stopRounds, workerOf } from "@gpve/domain/vcluster/stop-rounds.ts";
+import { stopRounds, workerOf } from "@gpve/domain/vcluster/power/stop-rounds.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { exec } from "@gpve/kit/exec.ts";

@@ -5,7 +5,7 @@ import type { FrontRoute } from "./cluster-front.ts";
 import type { ExternalEtcdKeys } from "./backing-store.ts";
 import type { ClusterPart } from "./cluster-part.ts";
 import type { ClusterOverlay } from "./overlay.ts";
-import type { SleepMode } from "./sleep-policy.ts";
+import type { SleepMode } from "./power/sleep-policy.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
 /** A cluster as its node keeps it. */

@@ -28,7 +28,7 @@ import { readPools, shownPools, totalWorkers, type WorkerPool } from "./vnode/wo
 import { OFFERED_REPLICAS } from "./replicas/replica-places.ts";
 import { type Tier, TIERS } from "./tier.ts";
 import { type ClusterScheduling, readClusterScheduling, shownClusterScheduling } from "./scheduling-rules.ts";
-import { readSleepPolicy, type SleepPolicy, sleepPolicyOf } from "./sleep-policy.ts";
+import { readSleepPolicy, type SleepPolicy, sleepPolicyOf } from "./power/sleep-policy.ts";
 
 export const ISOLATION_LEVELS = ["L1", "L2", "L3"] as const;
 export type IsolationLevel = (typeof ISOLATION_LEVELS)[number];

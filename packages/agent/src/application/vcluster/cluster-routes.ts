@@ -19,7 +19,7 @@ import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/free-networks.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
-import { readSleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
+import { readSleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import { guardKind } from "@gpve/domain/vcluster/vnode/guard.ts";
 import {
   readVirtualClusterSpec,

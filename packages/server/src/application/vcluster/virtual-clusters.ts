@@ -5,7 +5,7 @@ import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
+import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   DEFAULT_TENANT,

@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ScaleRequest, SleepRequest } from "@gpve/contracts/v1/bodies.ts";
 import type { VcUpgradeRequest } from "@gpve/contracts/v1/vc-save-bodies.ts";
-import type { SleepMode } from "@gpve/domain/vcluster/sleep-policy.ts";
+import type { SleepMode } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import type { ScaleAsk } from "../../application/vcluster/virtual-clusters.ts";
 
 /** Said in either of two words; in both only where they agree. */

@@ -1,8 +1,8 @@
 // Asks a cluster that is about to sleep when it has to be awake again.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
-import { nextWake } from "@gpve/domain/vcluster/next-wake.ts";
-import { sleepPolicyOf } from "@gpve/domain/vcluster/sleep-policy.ts";
+import { nextWake } from "@gpve/domain/vcluster/power/next-wake.ts";
+import { sleepPolicyOf } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { PowerOperationDeps } from "./power-operations.ts";

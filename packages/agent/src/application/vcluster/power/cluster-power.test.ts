@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { given } from "@gpve/contracts/given.ts";
 import { UTC_OFFSET } from "@gpve/domain/calendar/time-zone.ts";
-import type { NextWake } from "@gpve/domain/vcluster/next-wake.ts";
+import type { NextWake } from "@gpve/domain/vcluster/power/next-wake.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";

@@ -1,9 +1,9 @@
 // Sleep and wake as operations: in the cluster's own queue, so that neither gets in between other work on it.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { NextWake } from "@gpve/domain/vcluster/next-wake.ts";
+import type { NextWake } from "@gpve/domain/vcluster/power/next-wake.ts";
 import type { ClusterRuns, ClusterSleep, KeptCluster, RunningClusters } from "@gpve/domain/vcluster/ports.ts";
-import type { SleepMode } from "@gpve/domain/vcluster/sleep-policy.ts";
+import type { SleepMode } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
 import type { ClusterWays } from "./cluster-ways.ts";

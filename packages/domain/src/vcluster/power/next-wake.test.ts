@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { UTC_OFFSET } from "../calendar/time-zone.ts";
+import { UTC_OFFSET } from "../../calendar/time-zone.ts";
 import { nextJob, nextScheduled, nextWake } from "./next-wake.ts";
 
 const now = Date.parse("2026-11-18T01:02:03Z");

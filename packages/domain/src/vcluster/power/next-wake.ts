@@ -1,8 +1,8 @@
 // When a cluster that sleeps has to be awake again though nobody asks for it: for its next CronJob, or as its policy says.
-import { parseCalendarEvent } from "../calendar/calendar-event.ts";
-import { nextCron, parseCron } from "../calendar/cron-calendar.ts";
-import { nextEvent } from "../calendar/next-event.ts";
-import { UTC_OFFSET, zoneOffset, type ZoneOffset } from "../calendar/time-zone.ts";
+import { parseCalendarEvent } from "../../calendar/calendar-event.ts";
+import { nextCron, parseCron } from "../../calendar/cron-calendar.ts";
+import { nextEvent } from "../../calendar/next-event.ts";
+import { UTC_OFFSET, zoneOffset, type ZoneOffset } from "../../calendar/time-zone.ts";
 import type { SleepPolicy } from "./sleep-policy.ts";
 
 export interface NextWake {

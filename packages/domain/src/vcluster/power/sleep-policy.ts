@@ -1,7 +1,7 @@
 // When a cluster goes to sleep by itself, and how deep.
-import { invalidSpec } from "./invalid-spec.ts";
-import type { Tier } from "./tier.ts";
-import { parseCalendarEvent } from "../calendar/calendar-event.ts";
+import { invalidSpec } from "../invalid-spec.ts";
+import type { Tier } from "../tier.ts";
+import { parseCalendarEvent } from "../../calendar/calendar-event.ts";
 import { given } from "@gpve/contracts/given.ts";
 
 /** warm: its processes stand still in memory. cold: they have ended. */

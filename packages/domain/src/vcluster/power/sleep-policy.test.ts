@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { readSleepPolicy } from "./sleep-policy.ts";
-import { readVirtualClusterSpec, shownVirtualClusterSpec } from "./vcluster-spec.ts";
+import { readVirtualClusterSpec, shownVirtualClusterSpec } from "../vcluster-spec.ts";
 
 describe("when a cluster goes to sleep", () => {
   test("is as its tier has it, as far as nobody says otherwise", () => {

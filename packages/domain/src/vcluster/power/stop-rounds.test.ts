@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { CONTROL_PLANE_PARTS } from "./cluster-part.ts";
-import { partsOf } from "./etcd.ts";
+import { CONTROL_PLANE_PARTS } from "../cluster-part.ts";
+import { partsOf } from "../etcd.ts";
 import { stopRounds, workerOf } from "./stop-rounds.ts";
-import { VNODE_PARTS } from "./vnode/vnode.ts";
+import { VNODE_PARTS } from "../vnode/vnode.ts";
 
 test("kubelets end first, then what else workers have, control planes, stores, and what all share", () => {
   const parts = partsOf({ spec: { backingStore: "etcd" } });
