@@ -13,10 +13,11 @@ import { driftOf } from "../status/drift.ts";
 import { statusPage } from "../status/status-page.ts";
 import { FakeWorld } from "../testing/fake-world.ts";
 import { instantClock } from "../testing/instant-clock.ts";
+import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { refuseDestroy } from "./destroy.ts";
-import { OpenCluster } from "./open-cluster.ts";
+import type { OpenCluster } from "./open-cluster.ts";
 
 const clock = instantClock();
 let secrets: SecretsBundle;
@@ -34,26 +35,11 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function open(more: Readonly<Record<string, unknown>> = {}): OpenCluster {
-  const cluster = testCluster(more);
-  const lock = readLock(folder, "prod");
-  return new OpenCluster({
-    place: {
-      file: "cluster.yaml",
-      folder,
-      text: "",
-      cluster,
-      lock,
-      machines: machinesOf(cluster, lock.machines),
-      patches: new Map(),
-    },
+  return openedCluster(world, {
+    folder,
+    cluster: testCluster(more),
     secrets,
-    secretsFile: join(folder, "secrets"),
-    drivers: new Map([["pve", world.driver(clock)]]),
-    talos: world.talos,
-    kubernetes: world.kubernetes,
     clock,
-    journal: { append: () => undefined, lines: () => [] },
-    prepareImage: async (url) => url,
     keepSnapshot: async (bytes) => {
       kept = bytes;
       return { at: clock.now(), file: "etcd.snapshot", sha256: "0" };

@@ -4,16 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AppError } from "@gpve/contracts/errors.ts";
-import { machinesOf } from "../cluster/machines.ts";
-import { readLock } from "../folder/lock-file.ts";
 import type { Send } from "../kubernetes/kubernetes.ts";
 import { RestKubernetes } from "../kubernetes/rest-kubernetes.ts";
 import { FakeWorld } from "../testing/fake-world.ts";
-import { instantClock } from "../testing/instant-clock.ts";
 import { ClusterEtcd } from "../testing/stand-in/cluster-etcd.ts";
+import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
-import { type ClusterDeps, OpenCluster } from "./open-cluster.ts";
+import type { ClusterDeps } from "./open-cluster.ts";
 
 let folder: string;
 let world: FakeWorld;
@@ -27,27 +25,10 @@ afterEach(() => {
 });
 
 async function apply(more: Partial<ClusterDeps> = {}) {
-  const cluster = testCluster();
-  const lock = readLock(folder, "prod");
-  const clock = instantClock();
-  const opened = new OpenCluster({
-    place: {
-      file: "cluster.yaml",
-      folder,
-      text: "",
-      cluster,
-      lock,
-      machines: machinesOf(cluster, lock.machines),
-      patches: new Map(),
-    },
+  const opened = openedCluster(world, {
+    folder,
+    cluster: testCluster(),
     secrets: await testBundle(),
-    secretsFile: join(folder, "secrets.enc.yaml"),
-    drivers: new Map([["pve", world.driver(clock)]]),
-    talos: world.talos,
-    kubernetes: world.kubernetes,
-    clock,
-    journal: { append: () => undefined, lines: () => [] },
-    prepareImage: async (url) => url,
     keepSnapshot: () => Promise.reject(new Error("there is nothing to keep")),
     ...more,
   });

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Cluster } from "../cluster/cluster.ts";
-import { machinesOf } from "../cluster/machines.ts";
 import { readLock } from "../folder/lock-file.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { FakeWorld } from "../testing/fake-world.ts";
 import { instantClock } from "../testing/instant-clock.ts";
 import { ModelWorld } from "../testing/model-world.ts";
+import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { testDesired } from "../testing/test-desired.ts";
@@ -23,7 +23,7 @@ import {
   type SeenSide,
 } from "./hand-over.ts";
 import { makeTrace } from "./make-trace.ts";
-import { OpenCluster } from "./open-cluster.ts";
+import type { OpenCluster } from "./open-cluster.ts";
 
 const front = "10.0.0.5";
 const network = { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1" };
@@ -50,27 +50,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const clock = instantClock();
 
 function opened(world: FakeWorld, cluster: Cluster, secrets: SecretsBundle): OpenCluster {
-  const lock = readLock(folder, cluster.metadata.name);
-  return new OpenCluster({
-    place: {
-      file: "cluster.yaml",
-      folder,
-      text: "",
-      cluster,
-      lock,
-      machines: machinesOf(cluster, lock.machines),
-      patches: new Map(),
-    },
-    secrets,
-    secretsFile: join(folder, "secrets.enc.yaml"),
-    drivers: new Map([["pve", world.driver(clock)]]),
-    talos: world.talos,
-    kubernetes: world.kubernetes,
-    clock,
-    journal: { append: () => undefined, lines: () => [] },
-    prepareImage: async (url) => url,
-    keepSnapshot: async () => ({ at: clock.now(), file: "1", sha256: "" }),
-  });
+  return openedCluster(world, { folder, cluster, secrets, clock });
 }
 
 test("on machines: blue gives it up before green gets it, no machine reboots, and it goes back", async () => {

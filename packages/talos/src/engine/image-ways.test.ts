@@ -5,16 +5,14 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { machinesOf } from "../cluster/machines.ts";
 import { readLock } from "../folder/lock-file.ts";
 import { imageFile } from "../image/image-file.ts";
 import { archiveUnpacker } from "../image/unpack-archive.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { FakeWorld } from "../testing/fake-world.ts";
-import { instantClock } from "../testing/instant-clock.ts";
+import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
-import { OpenCluster } from "./open-cluster.ts";
 
 let folder: string;
 let world: FakeWorld;
@@ -29,27 +27,10 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function open(more: Readonly<Record<string, unknown>>) {
-  const cluster = testCluster(more);
-  const lock = readLock(folder, "prod");
-  const clock = instantClock();
-  return new OpenCluster({
-    place: {
-      file: "cluster.yaml",
-      folder,
-      text: "",
-      cluster,
-      lock,
-      machines: machinesOf(cluster, lock.machines),
-      patches: new Map(),
-    },
+  return openedCluster(world, {
+    folder,
+    cluster: testCluster(more),
     secrets,
-    secretsFile: join(folder, "secrets.enc.yaml"),
-    drivers: new Map([["pve", world.driver(clock)]]),
-    talos: world.talos,
-    kubernetes: world.kubernetes,
-    clock,
-    journal: { append: () => undefined, lines: () => [] },
-    prepareImage: async (url) => url,
     unpackArchive: archiveUnpacker({ exec, fetch: () => Promise.reject(new Error("nothing is fetched")) }),
     keepSnapshot: () => Promise.reject(new Error("nothing is kept")),
   });

@@ -3,15 +3,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { machinesOf } from "../cluster/machines.ts";
-import { readLock } from "../folder/lock-file.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { FakeWorld } from "../testing/fake-world.ts";
 import { instantClock } from "../testing/instant-clock.ts";
+import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { backupMachines, machineBackups, restoreMachine } from "./machine-backups.ts";
-import { OpenCluster } from "./open-cluster.ts";
+import type { OpenCluster } from "./open-cluster.ts";
 
 const clock = instantClock();
 let secrets: SecretsBundle;
@@ -33,28 +32,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const drivers = () => new Map([["pve", world.driver(clock)]]);
 
 function open(): OpenCluster {
-  const cluster = testCluster({});
-  const lock = readLock(folder, "prod");
-  return new OpenCluster({
-    place: {
-      file: "cluster.yaml",
-      folder,
-      text: "",
-      cluster,
-      lock,
-      machines: machinesOf(cluster, lock.machines),
-      patches: new Map(),
-    },
-    secrets,
-    secretsFile: join(folder, "secrets"),
-    drivers: drivers(),
-    talos: world.talos,
-    kubernetes: world.kubernetes,
-    clock,
-    journal: { append: () => undefined, lines: () => [] },
-    prepareImage: async (url) => url,
-    keepSnapshot: async () => ({ at: clock.now(), file: "etcd.snapshot", sha256: "0" }),
-  });
+  return openedCluster(world, { folder, cluster: testCluster({}), secrets, clock });
 }
 
 async function deps() {

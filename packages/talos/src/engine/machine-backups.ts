@@ -24,6 +24,9 @@ export interface BackupDeps {
 export interface MachineBackup extends Pick<GuestBackup, "volume" | "bytes"> {
   readonly machine: string;
   readonly at: string;
+}
+
+export interface MadeBackup extends MachineBackup {
   /** Its guest agent is asked to hold file systems still. */
   readonly isFrozen: boolean;
 }
@@ -32,8 +35,8 @@ export interface MachineBackup extends Pick<GuestBackup, "volume" | "bytes"> {
 export async function backupMachines(
   deps: BackupDeps,
   { names, storage, keep }: { names: readonly string[]; storage: string; keep?: number | undefined },
-): Promise<readonly MachineBackup[]> {
-  const made: MachineBackup[] = [];
+): Promise<readonly MadeBackup[]> {
+  const made: MadeBackup[] = [];
   const machines = deps.desired.machines.filter(({ name }) => names.length === 0 || names.includes(name));
   const unknown = names.filter((name) => machines.every((machine) => machine.name !== name));
   if (unknown.length > 0)
@@ -71,7 +74,7 @@ export async function machineBackups(deps: BackupDeps, storage: string): Promise
   for (const machine of deps.desired.machines) {
     const { provider, place } = whereabouts(deps, machine);
     const own = await ownBackups(deps, machine, place, driverOf(deps, provider), storage);
-    found.push(...own.map((backup) => ({ ...shown(machine, backup), isFrozen: false })));
+    found.push(...own.map((backup) => shown(machine, backup)));
   }
   return found;
 }
@@ -168,7 +171,7 @@ function driverOf({ drivers }: BackupDeps, provider: string): Driver {
   return driver;
 }
 
-const shown = ({ name }: Machine, { volume, at, bytes }: GuestBackup) => ({
+const shown = ({ name }: Machine, { volume, at, bytes }: GuestBackup): MachineBackup => ({
   machine: name,
   volume,
   bytes,

@@ -4,14 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { expect, test } from "vitest";
-import { machinesOf } from "../cluster/machines.ts";
 import type { Driver } from "../driver/driver.ts";
-import { readLock } from "../folder/lock-file.ts";
 import { FakeWorld } from "../testing/fake-world.ts";
 import { instantClock } from "../testing/instant-clock.ts";
+import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
-import { OpenCluster } from "./open-cluster.ts";
 
 const secrets = await testBundle();
 
@@ -35,26 +33,8 @@ async function applied(isAway: (look: number) => boolean) {
     ),
   });
   const cluster = testCluster({ controlPlane: { count: 1 }, endpoint: {}, pools: [] });
-  const open = new OpenCluster({
-    place: {
-      file: "cluster.yaml",
-      folder,
-      text: "",
-      cluster,
-      lock: readLock(folder, "prod"),
-      machines: machinesOf(cluster),
-      patches: new Map(),
-    },
-    secrets,
-    secretsFile: join(folder, "secrets"),
-    drivers: new Map([["pve", away]]),
-    talos: world.talos,
-    kubernetes: world.kubernetes,
-    clock,
-    journal: { append: () => undefined, lines: () => [] },
-    prepareImage: async (url) => url,
-    keepSnapshot: async () => ({ at: clock.now(), file: "etcd.snapshot", sha256: "0" }),
-  });
+  const drivers = new Map([["pve", away]]);
+  const open = openedCluster(world, { folder, cluster, secrets, clock, drivers });
   try {
     return { ...(await open.apply()), looks };
   } finally {
