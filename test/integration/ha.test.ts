@@ -32,6 +32,12 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
       ha.kill(node, "fence.lock");
     },
   };
+  /** Call it first: what was decided since, for whoever reads of a failure. */
+  const tellOnFailure = async (): Promise<readonly string[]> => {
+    const before = await ha.tasks();
+    onTestFailed(async () => console.error(await ha.account(before)));
+    return before;
+  };
   /** Longer than a deadline and a lease: nothing becomes of the guest, and nobody who uses it notices. */
   const staysAsItIs = async (fault: string, node: string): Promise<void> => {
     const pid = ha.pid(node, `guests/${HA_VMID}/state`);
@@ -86,6 +92,7 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
   });
 
   test("an agent or a fence process that dies alone moves nothing", async () => {
+    await tellOnFailure();
     const node = await ha.place();
     const pid = ha.pid(node, `guests/${HA_VMID}/state`);
     const fence = ha.pid(node, "fence.lock");
@@ -98,6 +105,7 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
   });
 
   test("a guest whose process is killed is started again where it was", async () => {
+    await tellOnFailure();
     const node = await ha.place();
     const loss = await ha.lose("its QEMU", node, async () => ha.kill(node, `guests/${HA_VMID}/state`));
     losses.push(loss);
@@ -105,6 +113,7 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
   });
 
   test("a member of etcd that is cut off costs its node nothing: others' servers renew", async () => {
+    await tellOnFailure();
     const node = await ha.place();
     const mend = await ha.cutEtcd(node);
     try {
@@ -121,8 +130,7 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
       const row = (await ha.status()).find(({ type }) => type === "service");
       return row?.state === "started" ? row.node : `${row?.state} on ${row?.node}`;
     };
-    const before = await ha.tasks();
-    onTestFailed(async () => console.error(await ha.account(before)));
+    const before = await tellOnFailure();
     await lab.gpve("ctl", "ha", "maintenance", "on", node);
     await vi.waitFor(
       async () => {

@@ -3,6 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSyn
 import { join } from "node:path";
 import { kill } from "node:process";
 import { exec } from "@gpve/kit/exec.ts";
+import { readFileTail } from "@gpve/kit/file-tail.ts";
 import { expect, vi } from "vitest";
 import { apiOf } from "./gpve.ts";
 import { tinyImage } from "./images.ts";
@@ -118,7 +119,16 @@ export class HaLab {
     const said = await Promise.all(
       tasks.map(async (task) => `${task}\n${await taskLog(this.#lab.api(), task.split(" ").at(-1) ?? "")}`),
     );
-    return [JSON.stringify(await this.status()), `it answers: ${await this.answers()}`, ...said].join("\n");
+    const state = [JSON.stringify(await this.status()), `it answers: ${await this.answers()}`];
+    return [...state, ...said, ...this.#fences()].join("\n");
+  }
+
+  /** The last words of each node's fence process. */
+  #fences(): readonly string[] {
+    return ["n1", "n2", "n3"].map((node) => {
+      const file = join(this.#lab.data, "nodes", node, "log/fence.jsonl");
+      return existsSync(file) ? `fence of ${node}:\n${readFileTail(file, 4_000)}` : `no fence of ${node}`;
+    });
   }
 
   async answers(): Promise<boolean> {

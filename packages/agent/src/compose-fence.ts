@@ -10,6 +10,7 @@ import { linkOver } from "@gpve/store/etcd/link.ts";
 import { createKeeper } from "./compose-ha.ts";
 import { GuestCgroups } from "./infrastructure/cgroup/guest-cgroups.ts";
 import { FenceFiles } from "./infrastructure/fence/fence-files.ts";
+import { FirstAnswer } from "./infrastructure/fence/first-answer.ts";
 import { MarkedGuests } from "./infrastructure/fence/guarded-guests.ts";
 import { leaveServiceGroup } from "./infrastructure/fence/leave-service-group.ts";
 import { ServerLines } from "./infrastructure/fence/server-lines.ts";
@@ -33,8 +34,8 @@ export interface RunningFence {
   stop(): Promise<void>;
 }
 
-/** A server that does not answer must leave time for the others before guests would have to end. */
-const ATTEMPT_MS = 1_500;
+/** Of one server, while others are asked: a busy one is slow, one that is cut off says nothing. */
+const ATTEMPT_MS = 3_000;
 const DEADLINE_MS = 4_500;
 
 export async function startFence(settings: FenceSettings): Promise<RunningFence> {
@@ -51,14 +52,12 @@ export async function startFence(settings: FenceSettings): Promise<RunningFence>
       acceptPeer: (_host, certificate) => notAServer(url, certificate),
     });
   const lines = new ServerLines({ endpoints, clock, identity: () => identities.load(node), open }, identity);
-  const store = etcdStoreOver(
-    endpoints.map((url) => linkOver(url, () => lines.transport(url))),
-    { clock, attemptMs: ATTEMPT_MS, deadlineMs: DEADLINE_MS },
-  );
+  const limits = { clock, attemptMs: ATTEMPT_MS, deadlineMs: DEADLINE_MS };
+  const stores = endpoints.map((url) => etcdStoreOver([linkOver(url, () => lines.transport(url))], limits));
   const files = new FenceFiles(data.file("run"));
   const keeper = createKeeper({
     node,
-    store,
+    store: new FirstAnswer({ stores, clock }),
     clock,
     log,
     files,

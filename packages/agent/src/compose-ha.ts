@@ -14,7 +14,7 @@ import { GuestOrders } from "./application/ha/guest-orders.ts";
 import { HaGuests } from "./application/ha/ha-guests.ts";
 import { LocalRounds, type GuardableGuest } from "./application/ha/keep-local-manager.ts";
 import type { GuardedGuests, Watchdog } from "@gpve/domain/ha/fencing.ts";
-import { LeaseKeeper } from "./application/ha/lease-keeper.ts";
+import { LeaseKeeper, type LeaseStore } from "./application/ha/lease-keeper.ts";
 import { LocalEnvironment } from "./application/ha/local-environment.ts";
 import { bootMs, FenceFiles } from "./infrastructure/fence/fence-files.ts";
 import { noGuests } from "./infrastructure/fence/guarded-guests.ts";
@@ -100,7 +100,7 @@ export function composeHa(parts: HaParts): ComposedHa {
 
 export interface KeeperParts {
   readonly node: string;
-  readonly store: Store;
+  readonly store: LeaseStore;
   readonly clock: Clock;
   readonly log: Logger;
   readonly files: FenceFiles;

@@ -120,6 +120,17 @@ test("takes the lease when it is wished for, moves the deadline on, and gives it
   expect(guests).toEqual([]);
 });
 
+test("asks again at once when it could not renew", async () => {
+  wish = true;
+  await clock.advance(3_000);
+  const before = (await stored())?.beat ?? 0;
+  reachable = false;
+  await clock.advance(2_000);
+  reachable = true;
+  await clock.advance(400);
+  expect((await stored())?.beat).toBeGreaterThan(before);
+});
+
 test("ends its guests by its own clock when it cannot renew, says so later, and goes on with what it has", async () => {
   wish = true;
   await clock.advance(3_000);

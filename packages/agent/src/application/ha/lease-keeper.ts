@@ -19,9 +19,12 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { KeyValue, Op, Store } from "@gpve/store/port.ts";
 
+/** Where leases are: everything about them is decided by comparing revisions. */
+export type LeaseStore = Pick<Store, "txn">;
+
 export interface LeaseKeeperDeps {
   readonly node: string;
-  readonly store: Store;
+  readonly store: LeaseStore;
   readonly clock: Clock;
   readonly log: Logger;
   /** Milliseconds since this machine was booted, sleep included. */
@@ -96,6 +99,8 @@ export class LeaseKeeper {
       if (await this.#write(this.#deps.wished())) this.#confirmed(before);
     } catch (err) {
       this.#unreachable(err);
+      // There are guests to lose: the next try waits for nothing.
+      if (this.#held) this.#askedAt = Number.NEGATIVE_INFINITY;
     }
     this.#tell();
   }
