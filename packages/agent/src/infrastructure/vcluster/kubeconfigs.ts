@@ -11,6 +11,8 @@ import {
   type KubeconfigAsk,
 } from "@gpve/domain/vcluster/ports.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { untilAllowed } from "./await-rights.ts";
 import type { ClusterKeys } from "./cluster-keys.ts";
 import { kubeCall, kubeCreate, type KubeCredentials, refused } from "./kube-api.ts";
 
@@ -48,9 +50,10 @@ export async function bindRole(
 export async function issueKubeconfig(
   at: { readonly cluster: KeptCluster; readonly server: string; readonly keys: ClusterKeys },
   credentials: KubeCredentials,
-  { user, lifetimeMs, now, server: asked }: KubeconfigAsk & { readonly now: number },
+  { user, lifetimeMs, clock, server: asked }: KubeconfigAsk & { readonly clock: Clock },
   signal: AbortSignal,
 ): Promise<IssuedKubeconfig> {
+  const now = clock.now();
   const { cluster, server, keys } = at;
   // A group of its own, so that it can be revoked alone. Never system:masters, which nothing can take away.
   const id = randomBytes(8).toString("hex");
@@ -66,6 +69,7 @@ export async function issueKubeconfig(
     { commonName: user, organisation: group, usage: "client" },
     lifetimeMs,
   );
+  await untilAllowed(group, { credentials, clock, signal });
   const named = {
     name: shownName(cluster),
     user: `${user}@${shownName(cluster)}`,

@@ -284,7 +284,7 @@ export class LinuxClusterHost implements ClusterHost {
   async kubeconfig(cluster: KeptCluster, ask: KubeconfigAsk, signal: AbortSignal): Promise<IssuedKubeconfig> {
     const at = { cluster, server: ask.server ?? this.endpoint(cluster), keys: this.keys(cluster.name) };
     const credentials = await this.credentials(cluster);
-    return issueKubeconfig(at, credentials, { ...ask, now: this.#deps.clock.now() }, signal);
+    return issueKubeconfig(at, credentials, { ...ask, clock: this.#deps.clock }, signal);
   }
 
   async revokeKubeconfig(cluster: KeptCluster, id: string, signal: AbortSignal): Promise<void> {

@@ -5,8 +5,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
-import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { FIRST_SHARED_NETWORK, overlayOn, placeIn } from "@gpve/domain/vcluster/overlay.ts";
+import { overlayOn } from "@gpve/domain/vcluster/overlay.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   boundOf,
@@ -22,25 +21,21 @@ import {
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { every } from "@gpve/kit/every.ts";
-import type { Records, Tx } from "@gpve/store/records/port.ts";
+import type { Tx } from "@gpve/store/records/port.ts";
 import { asSystem } from "../../node/as-system.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
-import { nodeRecords } from "../../node/collections.ts";
 import { noteMove } from "../../node/guest-moves.ts";
 import type { RecordEvent } from "../../v1/events.ts";
-import { fittingNodes } from "../place-cluster.ts";
 import { runtimeOn } from "../replicas/replica-nodes.ts";
 import { spreadAfter, type TellDeps, tellOthers } from "./recovered-spread.ts";
+import { sparesOf, type SparesDeps } from "./standby-spares.ts";
 import { FORGET, type ForgetRoute, sweepStandbys } from "./sweep-standbys.ts";
 import { type SignsOfLife, StandbySight } from "./standby-sight.ts";
 
-export interface KeepStandbysDeps {
-  readonly records: Records;
-  readonly board: NodeBoard;
+export interface KeepStandbysDeps extends SparesDeps {
   readonly calls: Pick<NodeCalls, "call">;
   readonly clock: Clock;
   readonly signs: SignsOfLife;
@@ -117,7 +112,7 @@ export class KeepStandbys {
     if (recovered !== undefined && recovered.isDone !== true) return this.#goOn(record, signal);
     await tellOthers(this.#others(signal), record);
     await this.#clear(record, signal);
-    const spares = this.#spares(record);
+    const spares = await sparesOf(this.#deps, record, signal);
     const seen = this.#sight.of(record, spares);
     const step = nextStandbyStep(seen);
     if (step !== undefined) return this.#act(record, step, signal);
@@ -284,23 +279,6 @@ export class KeepStandbys {
     await this.#tell(record, true, signal);
     const { keysAt: _before, ...kept } = standby;
     await this.#change(record, (was) => ({ ...was, standby: { ...kept, version, ...given({ keysAt }) } }));
-  }
-
-  #spares(record: VirtualClusterRecord): readonly string[] {
-    const { node, abandoned = [], spec, spread } = record;
-    // A number that its first node chose may be another cluster's elsewhere.
-    const isKnown = (each: string): boolean =>
-      spread === undefined || spread.network >= FIRST_SHARED_NETWORK || placeIn(spread, each) >= 0;
-    const nodes = this.#deps.records.collection(nodeRecords);
-    const isOpen = (each: string): boolean => nodes.get(each)?.value.unschedulable !== true;
-    try {
-      return fittingNodes(this.#deps, spec)
-        .map((each) => each.node)
-        .filter((each) => each !== node && !abandoned.includes(each) && isOpen(each) && isKnown(each));
-    } catch (err) {
-      ignore(err, "no node fits now");
-      return [];
-    }
   }
 
   #forget(node: string, asked: AskedOf<ForgetRoute>, signal: AbortSignal): Promise<unknown> {

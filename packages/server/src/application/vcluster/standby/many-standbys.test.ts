@@ -63,6 +63,7 @@ async function cost(count: number): Promise<number> {
   const keeper = new KeepStandbys({
     records,
     board,
+    placer: { preview: () => Promise.reject(new Error("no cluster here has rules")) },
     calls: { call: () => Promise.reject(new Error("nobody is asked: all is as it should be")) },
     clock,
     signs: { leaseUnchangedMs: () => undefined, isAwaited: () => false },

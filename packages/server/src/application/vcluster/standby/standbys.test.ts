@@ -103,6 +103,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   const keeper = new KeepStandbys({
     records,
     board,
+    placer: { preview: () => Promise.reject(new Error("no cluster here has rules")) },
     calls,
     clock,
     signs: { leaseUnchangedMs: () => leaseUnchangedMs, isAwaited: () => isAwaited },
