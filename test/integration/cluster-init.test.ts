@@ -1,12 +1,12 @@
 // A running single node becomes the first of a cluster by one command, and goes back by another: guests run on.
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { etcdMissing } from "@gpve/store/testing/etcd-cluster.ts";
 import { apiOf, mainFile, nodeBinary, nodeOptions, readCredentials } from "../support/gpve.ts";
-import { endGuestsOf, removeWallOf } from "../support/left-guests.ts";
+import { removeNode, removeWallOf } from "../support/left-guests.ts";
 import { freePorts } from "../support/parts.ts";
 
 if (etcdMissing !== undefined) console.warn(`SKIPPED: ${etcdMissing}`);
@@ -17,9 +17,8 @@ const gpve = (...args: readonly string[]) =>
   exec(nodeBinary, [...nodeOptions, mainFile, ...args], { okCodes, timeoutMs: 240_000 });
 afterAll(async () => {
   await gpve("down", "--data", data);
-  endGuestsOf(data);
   await removeWallOf(data);
-  rmSync(dir, { recursive: true, force: true });
+  await removeNode(dir, data);
 });
 
 test.skipIf(etcdMissing !== undefined)(

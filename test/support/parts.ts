@@ -1,5 +1,5 @@
 // Server and agent as two processes on a given store, joined by a real invitation.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,10 +7,10 @@ import { given } from "@gpve/contracts/given.ts";
 import { stringify } from "yaml";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { apiOf, mainFile, nodeBinary, readCredentials, untilPrinted, type Credentials } from "./gpve.ts";
+import { removeNode } from "./left-guests.ts";
 
 /** On a machine that is busy with other tests too. */
 const START_MS = 120_000;
-const LEAVE_MS = 10_000;
 
 export interface Parts {
   readonly credentials: Credentials;
@@ -120,24 +120,9 @@ export async function startParts(etcd: EtcdSettings | undefined, options: PartsO
     },
     async stop() {
       await Promise.all([agent.stop(), server.stop()]);
-      // The fence process outlives its agent: it ends when its folder is gone, which it may have made again by then.
-      const end = performance.now() + LEAVE_MS;
-      rmSync(dir, { recursive: true, force: true });
-      while (isNamed(dir) && performance.now() < end) await new Promise((done) => setTimeout(done, 100));
-      rmSync(dir, { recursive: true, force: true });
+      await removeNode(dir, agentData);
     },
   };
-}
-
-/** Whether a process has that folder in its command line. */
-function isNamed(folder: string): boolean {
-  return readdirSync("/proc").some((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(folder);
-    } catch {
-      return false; // it has just ended
-    }
-  });
 }
 
 async function invite(credentials: Credentials): Promise<string> {
