@@ -1,5 +1,4 @@
 // Wires the /api/v1 face onto the same access, records, tasks and audit as /api2.
-import { given } from "@gpve/contracts/given.ts";
 import { ulid } from "ulid";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
@@ -81,8 +80,8 @@ export interface V1Parts {
   readonly vclusterMoves: ClusterMoves;
   readonly vclusterWorkerMoves: WorkerMoves;
   readonly scheduler: SchedulerFace;
-  readonly ageSeconds?: () => number | undefined;
-  readonly storeMembers?: StoreMembersPort | undefined;
+  readonly ageSeconds: () => number | undefined;
+  readonly storeMembers: StoreMembersPort | undefined;
   readonly shutdown: AbortSignal;
   readonly phases: Pick<VmPhases, "of" | "onStep">;
 }
@@ -182,7 +181,6 @@ export function composeKinds(
       placement: parts.scheduler,
     },
     vclusters,
-    tasks: taskRecords,
     running: (upid) => parts.engine.get(upid),
   });
   const seals = new SealedItems(parts.sealer, adapters);
@@ -284,7 +282,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     }),
     vmScreenshot: (node, vmid, ctx) => work.screenshot({ node, vmid }, ctx),
     vmLog: (node, vmid, ctx) => work.log({ node, vmid }, ctx),
-    ...given({ ageSeconds: parts.ageSeconds }),
+    ageSeconds: parts.ageSeconds,
     storeMembers: new StoreMembers(parts.storeMembers),
     invite: (options) => parts.membership.invite(options),
     caFingerprint: () => parts.pki.caFingerprint,

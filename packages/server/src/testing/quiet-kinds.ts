@@ -1,23 +1,29 @@
-// What kinds of /api/v1 ask of the rest of a server, for tests that are not about it: nobody has said anything yet.
-import type { VirtualMachineDeps } from "../application/v1/adapters/virtual-machine.ts";
+// What kinds of /api/v1 ask of the rest of a server, for tests that are not about it: nobody has said anything yet,
+// and nothing may be done.
 import type { createKindAdapters } from "../application/v1/kind-adapters.ts";
 
-const unknownPhases: VirtualMachineDeps["phases"] = {
-  of: () => ({ phase: "Unknown", since: 0, last: undefined }),
-  onStep: () => () => undefined,
+const refuse = (): never => {
+  throw new Error("nothing is done here");
 };
 
-export const quietKinds: Pick<
-  Parameters<typeof createKindAdapters>[0],
-  "phases" | "quotaUsage" | "running" | "defaultsOf" | "rebalancer"
-> = {
-  phases: unknownPhases,
+/** Where guests always name their node. */
+export const noPlaces = { run: refuse, keep: refuse };
+export const noExplanations = { guest: refuse, place: refuse, nodeLoss: refuse };
+
+export const quietKinds: Omit<Parameters<typeof createKindAdapters>[0], "board" | "ownNode"> = {
+  phases: { of: () => ({ phase: "Unknown", since: 0, last: undefined }), onStep: () => () => undefined },
+  conditionTimes: { since: () => 0 },
   quotaUsage: () => ({ limits: {}, requests: {} }),
   running: () => undefined,
   defaultsOf: () => ({}),
-  rebalancer: {
-    plan: () => {
-      throw new Error("nothing is planned here");
-    },
+  rebalancer: { plan: refuse },
+  storageWork: { create: refuse, update: refuse, remove: refuse, digest: () => "" },
+  vclusters: { create: refuse, remove: refuse, ready: refuse, setSleep: refuse, scale: refuse },
+  vmActions: {
+    callNode: refuse,
+    withdraw: async () => undefined,
+    taskEnd: async () => undefined,
+    reported: async () => undefined,
+    placement: { guests: noPlaces, rules: { set: refuse } },
   },
 };

@@ -56,7 +56,7 @@ import { createConsoleHandlers } from "../presentation/http/console/console-hand
 import { createEntry } from "../presentation/http/entry.ts";
 import { createPveApi } from "../presentation/http/pve/pve-api.ts";
 import { actorOf, openAccessFixture } from "./access-fixture.ts";
-import { quietKinds } from "./quiet-kinds.ts";
+import { noPlaces, quietKinds } from "./quiet-kinds.ts";
 
 export const UPID = "UPID:n1:00000001:00000002:65000000:qmstart:100:root@pam:";
 const EVENT = "01J00000000000000000000000";
@@ -144,12 +144,12 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     quotaUsage: (quota) => quotas.view.usage(quota),
     ownNode: () => undefined,
     storageWork: storageWork(storages, storageChecks({ calls, board, localNode: "n1" })),
-    tasks: taskRecords,
     vmActions: {
       callNode: async (node, route, params, ctx) => (await calls.call(node, route, params, ctx)).data,
       withdraw: async () => undefined,
       taskEnd: async () => undefined,
       reported: async () => undefined,
+      placement: { guests: noPlaces, rules: { set: async () => undefined } },
     },
   });
   engine.register(
@@ -197,6 +197,9 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     knowsNode: (node) => node === "n1",
     uploads: { open: () => Promise.reject(new Error("no uploads here")) },
     fresh: async () => undefined,
+    placement: noPlaces,
+    ageSeconds: () => undefined,
+    ready: () => undefined,
     handlers: {
       ...composePveHandlers({ ...parts, ...composeGuestReads(parts), ...reach, caPem: () => "CA" }),
       ...createConsoleHandlers(reach),
@@ -213,6 +216,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     calls,
     adapters,
     seals: plainItems,
+    ageSeconds: () => undefined,
     shutdown: stop.signal,
     membership: { invite: async () => ({ token: "t", expiresAt: 1 }) },
     pki: { caFingerprint: "AA" },

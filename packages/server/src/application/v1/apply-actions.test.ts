@@ -32,6 +32,7 @@ const args: ApplyArgs = {
 
 /** A node that does at once what it is asked to. */
 const nodeOf = (records: Records): VmActionDeps => ({
+  ...quietKinds.vmActions,
   callNode: async (_node, route, params, { requestId }) => {
     const {
       vmid,
@@ -55,9 +56,6 @@ const nodeOf = (records: Records): VmActionDeps => ({
     });
     return null;
   },
-  taskEnd: async () => undefined,
-  withdraw: async () => undefined,
-  reported: async () => undefined,
 });
 
 it("an apply of virtual machines ends done or undone whatever happens to it", async () => {

@@ -72,6 +72,7 @@ describe("the changes of a kind", () => {
         records,
         clock: systemClock,
         cache,
+        past: async () => [],
         accessEpoch: () => 0,
         onAccessChange: () => () => undefined,
         revalidate: () => Promise.resolve(everything),

@@ -36,7 +36,7 @@ export interface ObjectServiceDeps {
   readonly idempotency: Idempotency;
   readonly adapters: readonly KindAdapter[];
   /** Absent: pages of a list begun at another server end with 410. */
-  readonly history?: ObjectsAt;
+  readonly history: ObjectsAt;
 }
 
 export interface Selection {
@@ -252,9 +252,6 @@ export class ObjectService {
   }
 
   async #past(adapter: KindAdapter, revision: number, signal: AbortSignal): Promise<readonly V1Object[]> {
-    if (this.#deps.history === undefined) {
-      throw new AppError("store.compacted", "this list is too old to be continued; start it again");
-    }
     const objects = await this.#deps.history(adapter, revision, signal);
     this.#snapshots.save(adapter.kind.kind, revision, objects);
     return objects;

@@ -29,7 +29,7 @@ export interface WatchDeps {
   readonly clock: Clock;
   readonly cache: KindCache;
   /** The objects as they were, for watchers that know more than this server's memory. Throws store.compacted. */
-  readonly past?: (revision: number, signal: AbortSignal) => Promise<readonly V1Object[]>;
+  readonly past: (revision: number, signal: AbortSignal) => Promise<readonly V1Object[]>;
   /** Grows whenever users, groups, roles, bindings or tenants change. */
   readonly accessEpoch: () => number;
   /** Calls back when accessEpoch has grown. Returns the unsubscribe. */
@@ -67,11 +67,7 @@ export async function* watchObjects(deps: WatchDeps, request: WatchRequest): Asy
     // Until all are told, there is no version to resume from but the beginning.
     for (const object of objects) yield { type: "ADDED", object, id: "0" };
     yield { type: "BOOKMARK", id };
-  } else if (
-    !cache.remembers(request.from) &&
-    deps.past !== undefined &&
-    request.from <= records.revision()
-  ) {
+  } else if (!cache.remembers(request.from) && request.from <= records.revision()) {
     // Another server's watcher, or one from before a restart: tell the difference between then and now.
     const { namesInTenant } = cache.adapter.kind;
     const byKey = (objects: readonly V1Object[]) =>

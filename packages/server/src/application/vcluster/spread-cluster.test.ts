@@ -13,6 +13,7 @@ import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { PodMapping } from "./pod-mapping.ts";
 import { freeNetwork, spreadNodes } from "./spread-cluster.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const spec = { workerNodes: { count: 3 }, scheduling: { spread: true } };
@@ -155,7 +156,7 @@ describe("a cluster on several nodes", () => {
           },
         }) as unknown as NodeView,
     };
-    const shown = virtualClusterAdapter({ board }).get(cacheReader(records), "demo")?.status;
+    const shown = virtualClusterAdapter({ ...quietKinds, board }).get(cacheReader(records), "demo")?.status;
     expect(shown?.["vnodes"]).toMatchObject([{ node: "a" }, { node: "b" }, { node: "c" }]);
     const mapping = new PodMapping({ records, board, calls });
     const found = await mapping

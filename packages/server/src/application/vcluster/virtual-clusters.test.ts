@@ -14,6 +14,7 @@ import { cacheReader } from "../v1/adapter.ts";
 import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { clusterKeyFor } from "./cluster-names.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2 }, requests: {} };
@@ -379,7 +380,7 @@ describe("virtual clusters at a server", () => {
   test("are shown as their node tells them", async () => {
     const { create, board, records, clock, key } = await world();
     await create("demo", "b");
-    const adapter = virtualClusterAdapter({ board });
+    const adapter = virtualClusterAdapter({ ...quietKinds, board });
     const shown = () => adapter.get(cacheReader(records), key("demo"))?.status;
     expect(shown()).toMatchObject({ phase: "Pending", power: "cold" });
     const vclusters = [
@@ -419,7 +420,9 @@ describe("virtual clusters at a server", () => {
     await create("demo");
     const vclusters = [{ name: "demo", phase: "Running", power: "cold", asleep: true } as const];
     board.accept({ ...reportOf([], clock.now()), vclusters });
-    expect(virtualClusterAdapter({ board }).get(cacheReader(records), "demo")?.status).toMatchObject({
+    expect(
+      virtualClusterAdapter({ ...quietKinds, board }).get(cacheReader(records), "demo")?.status,
+    ).toMatchObject({
       power: "cold",
       conditions: [{ type: "Ready", status: "True", reason: "Asleep" }, { type: "StandbyInSync" }],
     });
@@ -463,7 +466,7 @@ describe("virtual clusters at a server", () => {
   test("keep their tenant, and what this release cannot change", async () => {
     const { create, clusters, board, records, key } = await world();
     await create("demo", "b");
-    const adapter = virtualClusterAdapter({ board, vclusters: clusters });
+    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
     const { act } = adapter;
     const previous = adapter.get(cacheReader(records), key("demo"));
     if (act === undefined || previous === undefined) throw new Error("not there");
@@ -501,7 +504,7 @@ describe("virtual clusters at a server", () => {
   test("with persistent volumes go only where it is said that those are lost", async () => {
     const { create, clusters, board, records, key, names } = await world();
     await create("demo", "b");
-    const adapter = virtualClusterAdapter({ board, vclusters: clusters });
+    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
     const { act } = adapter;
     const found = adapter.get(cacheReader(records), key("demo"));
     if (act === undefined || found === undefined) throw new Error("not there");
@@ -568,7 +571,7 @@ describe("virtual clusters at a server", () => {
     await create("demo", "b");
     const keys = [key("demo", "a"), key("demo", "default"), key("demo")];
     expect([new Set(keys).size, keys[0]]).toEqual([3, "demo"]);
-    const shown = virtualClusterAdapter({ board }).list(cacheReader(records));
+    const shown = virtualClusterAdapter({ ...quietKinds, board }).list(cacheReader(records));
     expect(shown.map(({ name, namespace }) => `${namespace}/${name}`)).toEqual([
       "a/demo",
       "b/demo",

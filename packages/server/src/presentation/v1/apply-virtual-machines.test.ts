@@ -12,6 +12,7 @@ import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { guestReported } from "../../application/node/guest-reported.ts";
 import { applyObjectsOperation, submitApplyTo } from "../../application/v1/apply-objects.ts";
 import { silent, startV1, type V1TestServer } from "./testing/v1-server.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 let v1: V1TestServer;
 let engine: OperationEngine;
@@ -83,10 +84,8 @@ beforeEach(async () => {
   v1 = await startV1({
     deps: { submitApply: submitApplyTo(engine, plainItems) },
     vmActions: () => ({
+      ...quietKinds.vmActions,
       callNode: (_node, route, params, { requestId }) => node(route, params, requestId),
-      withdraw: async () => undefined,
-      taskEnd: async () => undefined,
-      reported: async () => undefined,
     }),
   });
   engine.register(

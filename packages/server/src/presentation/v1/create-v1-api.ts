@@ -49,7 +49,7 @@ export function createV1Api(deps: V1Deps): V1Api & { close(): void } {
     validator,
     idempotency,
     adapters: deps.adapters,
-    ...given({ history: deps.history }),
+    history: deps.history,
   });
   const epoch = new AccessEpoch(deps.records);
   const table = new RouteTable(v1Routes(deps.adapters.map((adapter) => adapter.kind)));
@@ -110,7 +110,7 @@ async function answerRequest(
   }
   answer = await audited(deps, req, progress, answer);
   const status = answer === "streamed" ? res.statusCode : answer.status;
-  sayAge(method, res, deps.ageSeconds?.());
+  sayAge(method, res, deps.ageSeconds());
   if (answer !== "streamed") send(req, res, answer, progress.requestId);
   deps.observe(
     `${V1_PREFIX}${progress.route?.path ?? "/unknown"}`,
@@ -161,7 +161,7 @@ async function handle(
     requestId: progress.requestId,
     actor: progress.actor,
     access: deps.accessOf(progress.actor),
-    signal: deps.shutdown === undefined ? abort.signal : AbortSignal.any([abort.signal, deps.shutdown]),
+    signal: AbortSignal.any([abort.signal, deps.shutdown]),
     log: deps.log,
     clientAddress: progress.clientAddress,
     ...given({ traceparent, host: req.headers.host }),

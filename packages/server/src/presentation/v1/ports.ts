@@ -42,7 +42,7 @@ export interface V1Deps extends Pick<
   /** From createKindAdapters, and of the modules. */
   readonly adapters: readonly KindAdapter[];
   /** From objectsFromHistory; absent: a list cannot be continued at another server. */
-  readonly history?: ObjectsAt;
+  readonly history: ObjectsAt;
   readonly submitApply: SubmitApply;
   readonly auditLog: Pick<AuditLog, "list" | "verify">;
   /** `limit` 0 = all. undefined = there is no log. */
@@ -103,7 +103,7 @@ export interface V1Deps extends Pick<
   readonly vmScreenshot: (node: string, vmid: string, ctx: RequestContext) => Promise<Uint8Array>;
   readonly vmLog: (node: string, vmid: string, ctx: RequestContext) => Promise<unknown>;
   /** Absent: nothing is placed here. */
-  readonly scheduler?: SchedulerFace;
+  readonly scheduler: SchedulerFace;
   readonly invite: (options: {
     ttlMs: number;
     createdBy: string;
@@ -111,7 +111,7 @@ export interface V1Deps extends Pick<
     server?: boolean;
   }) => Promise<{ readonly token: string; readonly expiresAt: number }>;
   /** How old reads may be while the store is away; undefined = they are not. */
-  readonly ageSeconds?: () => number | undefined;
+  readonly ageSeconds: () => number | undefined;
   readonly storeMembers: Pick<StoreMembers, "list" | "remove">;
   readonly caFingerprint: () => string | undefined;
   /** What is taken where a request does not say; with a node, what its VMs get. */
@@ -123,5 +123,5 @@ export interface V1Deps extends Pick<
   /** What must work for the server to be of use: store, cache, agent. */
   readonly readiness: (signal: AbortSignal) => Promise<Health["checks"]>;
   /** Ends all watches when the server stops. */
-  readonly shutdown?: AbortSignal;
+  readonly shutdown: AbortSignal;
 }

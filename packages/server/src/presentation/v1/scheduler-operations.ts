@@ -1,5 +1,4 @@
 // What /api/v1 offers of the scheduler.
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { FixedOperation } from "@gpve/contracts/v1/routes.ts";
 import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
 import { seenBy, type PlaceQuestion } from "../../application/scheduler/explain-placement.ts";
@@ -21,24 +20,20 @@ interface ReserveBody {
 }
 
 export function schedulerOperations(
-  face: SchedulerFace | undefined,
+  face: SchedulerFace,
   idempotency: Idempotency,
 ): Readonly<Record<SchedulerOperation, (call: Call) => Promise<Reply> | Reply>> {
-  const here = (): SchedulerFace => {
-    if (face === undefined) throw new AppError("feature.unsupported", "this server places nothing");
-    return face;
-  };
   return {
-    explainVmPlacement: ({ params, ctx }) => ({ body: here().explain.guest(params["name"] ?? "", ctx) }),
-    simulatePlace: ({ body }) => ({ body: here().explain.place(body as PlaceQuestion) }),
+    explainVmPlacement: ({ params, ctx }) => ({ body: face.explain.guest(params["name"] ?? "", ctx) }),
+    simulatePlace: ({ body }) => ({ body: face.explain.place(body as PlaceQuestion) }),
     simulateNodeLoss: ({ body }) => ({
-      body: here().explain.nodeLoss((body as { readonly nodes: readonly string[] }).nodes),
+      body: face.explain.nodeLoss((body as { readonly nodes: readonly string[] }).nodes),
     }),
     reservePlace: async ({ body, ctx, once }) => {
       const { vmid, config, tenant, starts = false, scheduling } = body as ReserveBody;
       const rules = readRules(scheduling, "scheduling");
       const { id, node, explanation } = await idempotency.once(once, () =>
-        here().guests.keep({ kind: "vm", vmid, keys: config, tenant, rules, starts }, ctx),
+        face.guests.keep({ kind: "vm", vmid, keys: config, tenant, rules, starts }, ctx),
       );
       return { body: { id, node, explanation: seenBy(ctx, explanation) } };
     },

@@ -4,6 +4,7 @@ import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 let v1: V1TestServer;
 let calls: { readonly route: string; readonly params: Readonly<Record<string, unknown>> }[];
@@ -24,13 +25,11 @@ beforeEach(async () => {
   calls = [];
   v1 = await startV1({
     vmActions: () => ({
+      ...quietKinds.vmActions,
       callNode: async (_node, route, params) => {
         calls.push({ route: route.replace(/^(\w+) .*\/(?=[^/]+$)/, "$1 "), params });
         return null;
       },
-      withdraw: async () => undefined,
-      taskEnd: async () => undefined,
-      reported: async () => undefined,
     }),
   });
   v1.views.set("n1", { node: "n1", health: "online" } as unknown as NodeView);

@@ -9,6 +9,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { taskEnd } from "../../application/task/task-end.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000002:65000000:qmcreate:100:root@pam:";
 
@@ -26,13 +27,12 @@ beforeEach(async () => {
   answer = () => null;
   v1 = await startV1({
     vmActions: (records) => ({
+      ...quietKinds.vmActions,
       callNode: async (_node, route, params) => {
         calls.push({ route, params });
         return answer(route, params);
       },
-      withdraw: async () => undefined,
       taskEnd: (upid, signal) => taskEnd(records, upid, signal),
-      reported: async () => undefined,
     }),
   });
 });

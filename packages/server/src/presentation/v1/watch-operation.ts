@@ -46,9 +46,7 @@ export async function watchOperation(
       records: deps.records,
       clock: deps.clock,
       cache,
-      ...(history === undefined
-        ? {}
-        : { past: (revision: number, signal: AbortSignal) => history(cache.adapter, revision, signal) }),
+      past: (revision, signal) => history(cache.adapter, revision, signal),
       accessEpoch: () => epoch.current(),
       onAccessChange: (listener) => epoch.onChange(listener),
       revalidate: async () => {

@@ -21,8 +21,8 @@ export interface NodeAdapterDeps {
   readonly board: NodeBoard;
   /** The node that is a part of this very process, if there is one. */
   readonly ownNode: () => string | undefined;
-  /** Since when each condition is as it is, milliseconds since the epoch. Absent: not said. */
-  readonly conditionTimes?: ConditionClock;
+  /** Since when each condition is as it is, milliseconds since the epoch. */
+  readonly conditionTimes: ConditionClock;
 }
 
 export interface ConditionClock {
@@ -98,7 +98,7 @@ function statusOf(
   record: NodeRecord,
   view: NodeView | undefined,
   running: readonly NodeTenant[],
-  times: ConditionClock | undefined,
+  times: ConditionClock,
 ): Fields {
   const facts = view?.facts;
   const resources = nodeResources(view, running);
@@ -161,13 +161,11 @@ function statusOf(
 
 /** When a condition of a node came to the status it has. */
 export function sinceOf(
-  times: ConditionClock | undefined,
+  times: ConditionClock,
   node: string,
   { type, status }: { readonly type: string; readonly status: ConditionStatus },
-): { readonly lastTransitionTime?: string } {
-  return times === undefined
-    ? {}
-    : { lastTransitionTime: new Date(times.since(node, type, status)).toISOString() };
+): { readonly lastTransitionTime: string } {
+  return { lastTransitionTime: new Date(times.since(node, type, status)).toISOString() };
 }
 
 function fieldsOf({ capacity, allocatable, allocated }: NodeResources): Fields {

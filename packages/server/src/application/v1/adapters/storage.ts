@@ -25,8 +25,7 @@ import type { KindActions, KindAdapter, RawObject, Reader } from "../adapter.ts"
 
 export interface StorageAdapterDeps {
   readonly board: NodeBoard;
-  /** Absent: nobody changes storages through /api/v1. */
-  readonly storageWork?: StorageWork;
+  readonly storageWork: StorageWork;
 }
 
 /** Definitions of storages, with what nodes report of them. */
@@ -63,7 +62,7 @@ export function storageAdapter({ board, storageWork }: StorageAdapterDeps): Kind
       ];
       return () => stops.forEach((stop) => stop());
     },
-    ...(storageWork === undefined ? {} : { act: actions(storageWork) }),
+    act: actions(storageWork),
   };
 }
 

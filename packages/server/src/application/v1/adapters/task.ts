@@ -18,14 +18,12 @@ export interface TaskProgress {
 }
 
 export interface TaskAdapterDeps {
-  readonly tasks?: CollectionDef<TaskRecord>;
   /** What this process knows about a task that runs in it. */
   readonly running: (upid: string) => TaskProgress | undefined;
 }
 
 /** Tasks of all nodes. */
 export function taskAdapter(deps: TaskAdapterDeps): KindAdapter {
-  const tasks = deps.tasks ?? taskRecords;
   const raw = (entry: Entry<TaskRecord>): RawObject | undefined => {
     const task = taskOfRecord(entry.value);
     if (task === undefined) return undefined;
@@ -41,20 +39,20 @@ export function taskAdapter(deps: TaskAdapterDeps): KindAdapter {
   };
   return {
     kind: taskKind,
-    collections: [tasks as CollectionDef<unknown>],
+    collections: [taskRecords as CollectionDef<unknown>],
     list: (reader) =>
       reader
-        .list(tasks)
+        .list(taskRecords)
         .map(raw)
         .filter((object) => object !== undefined)
         .toSorted(byName),
     get: (reader, name) => {
       const id = taskRecordId(name);
-      const entry = id === undefined ? undefined : reader.get(tasks, id);
+      const entry = id === undefined ? undefined : reader.get(taskRecords, id);
       return entry === undefined ? undefined : raw(entry);
     },
     onChange: (records, changed) =>
-      records.collection(tasks).onChange((id) => changed([id.slice(id.indexOf("/") + 1)])),
+      records.collection(taskRecords).onChange((id) => changed([id.slice(id.indexOf("/") + 1)])),
   };
 }
 

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { MemoryRecords } from "../../../testing/memory-records.ts";
 import { KindCache } from "../kind-cache.ts";
 import { virtualClusterAdapter } from "./virtual-cluster.ts";
+import { quietKinds } from "../../../testing/quiet-kinds.ts";
 
 /** So many clusters of one node, which tells of all of them whenever it is asked to. */
 async function world(count: number) {
@@ -29,7 +30,7 @@ async function world(count: number) {
     generation++;
   };
   tell("cold");
-  const cache = new KindCache(virtualClusterAdapter({ board }), records);
+  const cache = new KindCache(virtualClusterAdapter({ ...quietKinds, board }), records);
   const powers = () => new Set(cache.list().map(({ status }) => status["power"]));
   return { records, cache, tell, powers, names };
 }

@@ -35,9 +35,8 @@ type ActedOn = Pick<VirtualClusters, "create" | "remove" | "ready" | "setSleep" 
 
 export interface VirtualClusterDeps {
   readonly board: NodeBoard;
-  readonly conditionTimes?: ConditionClock;
-  /** Absent: they are only shown. */
-  readonly vclusters?: ActedOn;
+  readonly conditionTimes: ConditionClock;
+  readonly vclusters: ActedOn;
 }
 
 /** What is wanted is in the store; what is, its node tells. */
@@ -68,7 +67,7 @@ export function virtualClusterAdapter({ board, vclusters, conditionTimes }: Virt
     // Its status is its record and what nodes have told.
     liveState: () => board.generation(),
     onChange: (records, changed) => records.collection(vclusterCollection).onChange((id) => changed([id])),
-    ...(vclusters === undefined ? {} : { act: actions(vclusters) }),
+    act: actions(vclusters),
   };
 }
 
@@ -177,7 +176,7 @@ function vnodesOf(board: NodeBoard, record: VirtualClusterRecord): readonly Fiel
   );
 }
 
-function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: ConditionClock | undefined): Fields {
+function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: ConditionClock): Fields {
   const { name, tenant } = record;
   const node = answeringNode(board, record);
   const runtime = runtimeOn(board, node, keyOf(record));

@@ -54,8 +54,7 @@ export interface VmActionDeps {
   readonly withdraw: (vmid: string, requestId: string) => Promise<void>;
   /** Resolves when the node has told that a VM runs, or does not; or when it has had long enough. */
   readonly reported: (guest: ReportedGuest, signal: AbortSignal) => Promise<void>;
-  /** Absent: nodes are always named, and nothing is said about places. */
-  readonly placement?: {
+  readonly placement: {
     readonly guests: Pick<PlaceGuest, "run">;
     readonly rules: Pick<GuestRules, "set">;
   };
@@ -66,10 +65,9 @@ export interface VirtualMachineDeps {
   readonly phases: Pick<VmPhases, "of" | "onStep">;
   /** What VMs of a node get that do not say. */
   readonly defaultsOf: (node: string) => VmDefaults;
-  /** Since when its node is reached, or not. Absent: not said. */
-  readonly conditionTimes?: ConditionClock;
-  /** Absent: VMs are only shown. */
-  readonly vmActions?: VmActionDeps;
+  /** Since when its node is reached, or not. */
+  readonly conditionTimes: ConditionClock;
+  readonly vmActions: VmActionDeps;
 }
 
 /** Long enough for a guest to switch itself off. */
@@ -159,7 +157,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
       ];
       return () => stops.forEach((stop) => stop());
     },
-    ...(deps.vmActions === undefined ? {} : { act: actions(deps, deps.vmActions, configOf, typedOf) }),
+    act: actions(deps, deps.vmActions, configOf, typedOf),
   };
 }
 
@@ -242,7 +240,6 @@ function actions(
         );
         if (running === true) await reported({ node, vmid, running }, ctx.signal);
       };
-      if (placement === undefined) return make(wanted.node);
       if (rules !== undefined) await placement.rules.set(name, rules);
       try {
         if (wanted.node !== AUTO) return await make(wanted.node);
@@ -272,7 +269,7 @@ function actions(
       );
       if (!sameJson(before.rules ?? {}, after.rules ?? {})) {
         ctx.access.require(`/vms/${name}`, ["VM.Config.Options"]);
-        await placement?.rules.set(name, after.rules);
+        await placement.rules.set(name, after.rules);
       }
       const isWritten = set.length + gone.length > 0;
       if (isWritten) {

@@ -13,7 +13,7 @@ export function vmConditions(facts: {
   readonly pending: readonly string[];
   /** When the first of them came, or the last one went; else when it was made. */
   readonly pendingAt: number | undefined;
-  readonly times: ConditionClock | undefined;
+  readonly times: ConditionClock;
 }): readonly Fields[] {
   const { shown, node, health = "unknown", pending, pendingAt, times } = facts;
   const { phase, since, last } = shown;

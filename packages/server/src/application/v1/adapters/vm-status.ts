@@ -15,7 +15,7 @@ interface VmFacts {
   readonly runtime: GuestRuntime | undefined;
   readonly health: NodeHealth | undefined;
   readonly shown: ShownPhase;
-  readonly times: ConditionClock | undefined;
+  readonly times: ConditionClock;
 }
 
 export function vmStatus({ record, config, runtime, health, shown, times }: VmFacts): Fields {

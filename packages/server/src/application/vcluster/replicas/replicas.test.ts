@@ -13,6 +13,7 @@ import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
 import { KeepReplicas } from "./keep-replicas.ts";
 import { replicaTargets } from "./replica-nodes.ts";
+import { quietKinds } from "../../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:trio:root@pam:";
 const spec = { controlPlane: { tier: "Enterprise" } };
@@ -124,7 +125,8 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     clusters.create({ name: "trio", namespace: undefined, spec: { ...spec, ...rules } }, ctx);
   const record = (): VirtualClusterRecord => clusters.require("trio");
   const places = (): string[] => record().spread?.nodes.map((each) => `${each.node}${each.slot}`) ?? [];
-  const status = () => virtualClusterAdapter({ board }).get(cacheReader(records), "trio")?.status;
+  const status = () =>
+    virtualClusterAdapter({ ...quietKinds, board }).get(cacheReader(records), "trio")?.status;
   return {
     clusters,
     create,

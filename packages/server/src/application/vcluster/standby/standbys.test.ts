@@ -16,6 +16,7 @@ import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import type { EventInput } from "../../v1/events.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
 import { KeepStandbys } from "./keep-standbys.ts";
+import { quietKinds } from "../../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const { signal } = new AbortController();
@@ -140,9 +141,9 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
         .collection(moveCollection)
         .list()
         .map(({ value }) => value),
-    status: () => virtualClusterAdapter({ board }).get(cacheReader(records), "demo")?.status,
+    status: () => virtualClusterAdapter({ ...quietKinds, board }).get(cacheReader(records), "demo")?.status,
     condition: (): unknown => {
-      const shown = virtualClusterAdapter({ board }).get(cacheReader(records), "demo")?.status;
+      const shown = virtualClusterAdapter({ ...quietKinds, board }).get(cacheReader(records), "demo")?.status;
       const all = (shown?.["conditions"] ?? []) as { type: string }[];
       return all.find(({ type }) => type === "StandbyInSync");
     },

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { AccessFixture } from "../../../testing/access-fixture.ts";
 import { ROOT_PASSWORD, openAccessFixture } from "../../../testing/access-fixture.ts";
 import { createPveApi } from "../pve/pve-api.ts";
+import { noPlaces } from "../../../testing/quiet-kinds.ts";
 
 let fix: AccessFixture;
 let server: Server;
@@ -31,6 +32,9 @@ beforeAll(async () => {
     knowsNode: (node) => node === "n1",
     uploads: { open: () => Promise.reject(new Error("no uploads here")) },
     fresh: (signal) => fix.records.fresh({ signal }),
+    placement: noPlaces,
+    ageSeconds: () => undefined,
+    ready: () => undefined,
     audit: () => Promise.resolve(),
     observe: () => undefined,
     trace: (_name, _attributes, run) => run(undefined),

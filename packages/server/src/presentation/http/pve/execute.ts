@@ -63,7 +63,7 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
           deps.calls.forward(given, { params: sent, source }, ctx);
         const asked = askedPlacement(key, params);
         const reply =
-          asked === undefined || deps.placement === undefined
+          asked === undefined
             ? await forward(decision, params)
             : await placePveGuest(deps.placement, { route: key, params, source }, ctx, (sent) =>
                 forward(deps.decide(key, sent, { actor: auth.actor, access }), sent),

@@ -29,8 +29,8 @@ export interface PveApiDeps {
   readonly decide: Decide;
   readonly handlers: PveHandlers;
   readonly calls: NodeCalls;
-  /** For guests whose node is not named. Absent: it always is. */
-  readonly placement?: Pick<PlaceGuest, "run">;
+  /** For guests whose node is not named. */
+  readonly placement: Pick<PlaceGuest, "run">;
   readonly localNode: string;
   /** Whether it ever joined, be it away now or not. */
   readonly knowsNode: (node: string) => boolean;
@@ -38,9 +38,9 @@ export interface PveApiDeps {
   /** Resolves when memory shows everything committed before. */
   readonly fresh: (signal: AbortSignal) => Promise<void>;
   /** How old reads may be while the store is away; undefined = they are not. */
-  readonly ageSeconds?: () => number | undefined;
+  readonly ageSeconds: () => number | undefined;
   /** Answers given again from memory; undefined = each read asks the store first, or is traced. */
-  readonly ready?: () => ReadyReads | undefined;
+  readonly ready: () => ReadyReads | undefined;
   readonly audit: (call: AuditedCall | undefined) => Promise<void>;
   readonly observe: (route: string, method: string, status: number, seconds: number) => void;
   readonly trace: <T>(

@@ -13,6 +13,7 @@ import { createPveApi } from "./pve-api.ts";
 import type { AuditedCall } from "../../../application/audit/record-audit.ts";
 import type { PveApiDeps } from "./ports.ts";
 import { ReadyReads } from "./ready-reads.ts";
+import { noPlaces } from "../../../testing/quiet-kinds.ts";
 
 const root: Actor = { userid: "root@pam", authid: "root@pam" };
 const everything: AccessView = { privileges: () => new Map(), has: () => true, require: () => undefined };
@@ -32,6 +33,8 @@ let believed = (): boolean => true;
 
 const fakeDeps: PveApiDeps = {
   ready: () => ready,
+  placement: noPlaces,
+  ageSeconds: () => undefined,
   authenticate: async ({ path, cookieTicket, authorization }) => {
     if (path === "/access/ticket") return { actor: undefined, via: "none" };
     if (cookieTicket === "good") return { actor: root, via: "ticket" };

@@ -56,7 +56,7 @@ export function createPveApi(deps: PveApiDeps): PveApi {
   return Object.assign(wholeWay(deps), {
     answerReady: (req: IncomingMessage, res: ServerResponse): boolean => {
       const startedAt = performance.now();
-      const read = deps.ready?.()?.find(req);
+      const read = deps.ready()?.find(req);
       if (read === undefined) return false;
       background(deps.log, "a ready answer", respond(req, res, read.answer));
       deps.observe(read.route, "GET", 200, (performance.now() - startedAt) / 1000);
@@ -122,7 +122,7 @@ function wholeWay(deps: PveApiDeps): (...request: Parameters<PveApi>) => Promise
         ...(failure.withBody ? { body: Buffer.from(failure.message) } : {}),
       };
     }
-    sayAge(method, res, deps.ageSeconds?.());
+    sayAge(method, res, deps.ageSeconds());
     await respond(req, res, answer);
     // A body nobody read would otherwise keep the closed connection busy.
     if (answer.status >= 400) req.resume();
@@ -138,7 +138,7 @@ function keepReady(
   result: unknown,
   resolved: Resolved | undefined,
 ): void {
-  const ready = deps.ready?.();
+  const ready = deps.ready();
   if (ready === undefined) return;
   ready.proven(req, authid, read.holds);
   if (read.answer.status !== 200 || !(result instanceof PveReply)) return;

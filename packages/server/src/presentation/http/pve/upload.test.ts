@@ -22,6 +22,7 @@ import { AgentUploads } from "../../../application/node/agent-uploads.ts";
 import { createEntry } from "../entry.ts";
 import type { PveApiDeps } from "./ports.ts";
 import { createPveApi } from "./pve-api.ts";
+import { noPlaces } from "../../../testing/quiet-kinds.ts";
 
 let directory = "";
 let server: Server;
@@ -106,6 +107,9 @@ beforeAll(async () => {
     knowsNode: (node) => node === "n1",
     uploads: new AgentUploads({ calls: nodeCalls(agents), newRequestId: () => "r2" }),
     fresh: async () => undefined,
+    placement: noPlaces,
+    ageSeconds: () => undefined,
+    ready: () => undefined,
     audit: async () => undefined,
     observe: () => undefined,
     trace: (_name, _attributes, run) => run(undefined),
