@@ -267,4 +267,14 @@ describe("saves of virtual clusters at a server", () => {
     await saves.upgrade(key("demo"), { version: "1.36", drain: false }, ctx, "r3");
     await expect.poll(() => specOf("demo")?.kubernetesVersion).toBe("1.36");
   });
+
+  test("an upgrade that is refused leaves its etcd its standby", async () => {
+    const { alone, saves, asked, refuse, key } = await world();
+    refuse.set("upgrade-path", new AppError("request.invalid", "minors are not skipped"));
+    await expect(saves.upgrade(key("demo"), { version: "1.38", drain: false }, ctx, "r2")).rejects.toThrow(
+      "not skipped",
+    );
+    expect(alone).toEqual([]);
+    expect(asked.at(-1)?.route).toMatch(/upgrade-path$/);
+  });
 });

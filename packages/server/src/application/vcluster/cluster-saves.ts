@@ -147,6 +147,9 @@ export class ClusterSaves {
     const record = vclusters.require(key);
     const { name, node, tenant } = record;
     if (record.spread !== undefined) return upgrades.begin(record, { version, drain }, ctx, requestId);
+    // What is refused takes no standby away.
+    const path = "GET /gpve/nodes/{node}/vclusters/{vcluster}/upgrade-path" as const;
+    await calls.call(node, path, { vcluster: key, tenant, version }, ctx);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
     const params = { vcluster: key, tenant, version, drain, requestId };
     await this.#deps.standDown(key, { requestId: `${requestId}-alone`, signal: ctx.signal });
