@@ -89,6 +89,8 @@ export interface VclusterParts {
   readonly records: () => Records;
   /** What runs the machines of workers. */
   readonly machines: Pick<MachineVnodeHostDeps, "qemu" | "accelerator">;
+  /** Resolves when it is known which accelerator works. */
+  readonly guestsTried: () => Promise<void>;
   /** For how long no server has confirmed that this node lives; undefined = nobody is asked to. */
   readonly silentMs: () => number | undefined;
   /** Servers are to be told soon. */
@@ -296,7 +298,11 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     obtainable: (version: string, signal: AbortSignal) =>
       components.obtainable("kubernetes", version, signal),
     hostNetworks: () => hostNetworks(),
-    requireKata: () => requireKata(kata),
+    requireKata: () =>
+      requireKata(kata, async () => {
+        await parts.guestsTried();
+        return parts.machines.accelerator() === "kvm";
+      }),
     requireIssuer: (issuer: OidcIssuer, version: string) => requireIssuer(issuer, version, nodeLookup),
     auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),
   };

@@ -213,6 +213,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     records: settings.records,
     silentMs: () => silentMs(data.file("run")),
     machines: { qemu: settings.qemuBinary ?? DEFAULT_QEMU, accelerator: () => known().accelerator },
+    guestsTried: () => facts.guestsTried(),
     changed: () => reporter.hurry(),
   });
   const nodeHandlers = createNodeHandlers({

@@ -71,6 +71,17 @@ describe("node facts", () => {
     });
   });
 
+  test("nothing is said of Kata before it is known whether KVM works", async () => {
+    const kata = async () => ({ name: "kata", available: true, detail: "its shim" });
+    const exec = madeUpExec({ ...tools, "timeout --signal=KILL": () => new Promise(() => undefined) });
+    const keeper = new FactsKeeper({ files: madeUpFiles(files), exec, log: quiet, folder, kata });
+    await keeper.load();
+    void keeper.refresh();
+    const names = () => keeper.facts().facts.capabilities.map(({ name }) => name);
+    await expect.poll(names).toContain("qemu-img");
+    expect(names()).not.toContain("kata");
+  });
+
   test("files tell at once, probes follow and are kept for the next start", async () => {
     const { keeper, exec } = keeperWith(tools);
     expect(() => keeper.facts()).toThrow(/before load/);

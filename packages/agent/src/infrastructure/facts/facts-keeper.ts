@@ -266,14 +266,17 @@ function capabilitiesOf(tried: Tried | undefined, looked: Looked, pending: boole
       ? unavailable("qemu", "qemu-system-x86_64 is not installed or does not run", qemuFix)
       : { name: "qemu", available: true, detail: `QEMU ${qemu.version}` },
     ...first,
-    ...looked.capabilities.map((each) => withKvm(each, tried?.kvm, kvmFix)),
+    ...looked.capabilities.flatMap((each) => withKvm(each, tried?.kvm, kvmFix)),
   ];
 }
 
-/** Kata asks whether there is a /dev/kvm; whether guests run under it is known here. */
-function withKvm(capability: Capability, kvm: ProbeResult | undefined, fix: string): Capability {
-  if (capability.name !== KATA_CAPABILITY || !capability.available || kvm?.works === true) return capability;
-  return unavailable(KATA_CAPABILITY, `Kata is there, KVM does not work: ${kvm?.detail ?? PENDING}`, fix);
+/** Kata asks whether there is a /dev/kvm; whether guests run under it is known here, and nothing is said before. */
+function withKvm(capability: Capability, kvm: ProbeResult | undefined, fix: string): readonly Capability[] {
+  if (capability.name !== KATA_CAPABILITY || !capability.available) return [capability];
+  if (kvm === undefined) return [];
+  return kvm.works
+    ? [capability]
+    : [unavailable(KATA_CAPABILITY, `Kata is there, KVM does not work: ${kvm.detail}`, fix)];
 }
 
 async function readStatic(files: HostFiles): Promise<Static> {

@@ -22,7 +22,9 @@ describe("a Kata that works", () => {
     const found = await findKata(hostOf());
     expect(found).toEqual({ shim: "/opt/kata/bin/containerd-shim-kata-v2", config: CONFIG });
     expect(await kataCapability(hostOf())).toMatchObject({ name: "kata", available: true });
-    await expect(requireKata(() => findKata(hostOf()))).resolves.toBeUndefined();
+    const find = () => findKata(hostOf());
+    await expect(requireKata(find, async () => true)).resolves.toBeUndefined();
+    await expect(requireKata(find, async () => false)).rejects.toThrow("KVM does not work");
   });
 
   test.each([
@@ -53,7 +55,8 @@ describe("a Kata that works", () => {
         throw new AppError("operation.failed", "kata-runtime: CPU property vmx is missing");
       },
     });
-    await expect(requireKata(() => findKata(fails))).rejects.toThrow(
+    const find = () => findKata(fails);
+    await expect(requireKata(find, async () => true)).rejects.toThrow(
       /spec.isolationLevel: L2 needs Kata Containers \(containerd-shim-kata-v2.*vmx is missing. L1 \(runc\)/,
     );
   });

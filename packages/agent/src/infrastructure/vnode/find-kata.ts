@@ -45,11 +45,16 @@ export async function findKata(host: KataHost): Promise<KataRuntime> {
   return { shim, config };
 }
 
-/** Throws what a request for level L2 is refused with. */
-export async function requireKata(find: () => Promise<KataRuntime>): Promise<void> {
+/** Throws what a request for level L2 is refused with. `runsKvm`: whether guests really run under it. */
+export async function requireKata(
+  find: () => Promise<KataRuntime>,
+  runsKvm: () => Promise<boolean>,
+): Promise<void> {
   await find().catch((err: unknown) => {
     throw invalidSpec("isolationLevel", kataRefused(messageOf(err)));
   });
+  if (!(await runsKvm()))
+    throw invalidSpec("isolationLevel", kataRefused("Kata is there, KVM does not work"));
 }
 
 export async function kataCapability(host: KataHost): Promise<Capability> {

@@ -43,11 +43,14 @@ export function kataRuntimes(section: string, { shim, config }: KataRuntime): re
   return [`[${section}]`, `  default_runtime_name = ${text(NAME)}`, ...runtimes];
 }
 
-/** Why a node cannot have such workers; undefined = it can. */
-export function kataRefusal(capabilities: readonly Capability[] | undefined): string | undefined {
+/** Whether a node can have such workers, and if not why; "untold" = it has just begun, and has to be asked. */
+export function kataOf(
+  capabilities: readonly Capability[] | undefined,
+): "able" | "untold" | { readonly refusal: string } {
   const found = capabilities?.find(({ name }) => name === KATA_CAPABILITY);
-  if (found === undefined) return "it has not said yet whether it has Kata";
-  return found.available ? undefined : `${found.detail} (${found.fix ?? "see gpvectl node capabilities"})`;
+  if (found === undefined) return "untold";
+  if (found.available) return "able";
+  return { refusal: `${found.detail} (${found.fix ?? "see gpvectl node capabilities"})` };
 }
 
 /** What a request for the level is refused with. */

@@ -3,7 +3,7 @@ import { readVirtualClusterSpec } from "../vcluster-spec.ts";
 import { clusterDns } from "./cluster-dns.ts";
 import { admissionConfig, GUARD_OBJECTS, guardKind, guardManifests, isGuardsRefusal } from "./guard.ts";
 import { podNetwork, readBytes, readCpus, vnodeName } from "./vnode.ts";
-import { kataRefusal, kataRuntimeClass } from "./kata.ts";
+import { kataOf, kataRuntimeClass } from "./kata.ts";
 import {
   containerdConfig,
   kubeletConfig,
@@ -84,11 +84,11 @@ describe("the settings of a worker's programs", () => {
   });
 
   test("say of level L2 what a node lacks for it", () => {
-    expect(kataRefusal(undefined)).toContain("has not said yet");
-    expect(kataRefusal([{ name: "kata", available: false, detail: "no shim" }])).toContain(
-      "no shim (see gpvectl",
-    );
-    expect(kataRefusal([{ name: "kata", available: true, detail: "" }])).toBeUndefined();
+    expect([kataOf(undefined), kataOf([])]).toEqual(["untold", "untold"]);
+    expect(kataOf([{ name: "kata", available: false, detail: "no shim" }])).toEqual({
+      refusal: "no shim (see gpvectl node capabilities)",
+    });
+    expect(kataOf([{ name: "kata", available: true, detail: "" }])).toBe("able");
   });
 
   test("give containerd its own place, and shims one that outlives it", () => {

@@ -1,6 +1,6 @@
 // Which node gets a virtual cluster: one that takes new guests, and has room for it.
 import { afterEach, describe, expect, test } from "vitest";
-import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import type { Capability, NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
@@ -23,6 +23,7 @@ interface NodeGiven {
   readonly taints?: readonly string[];
   readonly memoryGiB?: number;
   readonly availableGiB?: number;
+  readonly capabilities?: readonly Capability[];
 }
 
 async function world(nodes: Readonly<Record<string, NodeGiven>>) {
@@ -57,11 +58,11 @@ async function world(nodes: Readonly<Record<string, NodeGiven>>) {
       madeBy: "r",
     });
   });
-  const views = Object.entries(nodes).map(([name, { memoryGiB = 16, availableGiB = 8 }]) => ({
+  const views = Object.entries(nodes).map(([name, { memoryGiB = 16, availableGiB = 8, capabilities }]) => ({
     node: name,
     address: "192.0.2.1",
     health: "online",
-    facts: { cpu: { cpus: 4 }, memoryBytes: memoryGiB * GIB, gpus: [] },
+    facts: { cpu: { cpus: 4 }, memoryBytes: memoryGiB * GIB, gpus: [], capabilities },
     report: { guests: [], storages: [], usage: { memory: { available: availableGiB * GIB } } },
   })) as unknown as NodeView[];
   const board = {
@@ -115,6 +116,19 @@ describe("a virtual cluster", () => {
     ).toEqual(["large", "small"]);
     const view = deps.board.get("small");
     expect(view === undefined ? "" : requireRoomOn(view, wanted(workers(1, "2Gi")))).toBe("small");
+  });
+
+  test("with pods that are machines goes where Kata is, else to who has not told yet and is asked", async () => {
+    const kata = (available: boolean) => [{ name: "kata", available, detail: "no shim" }];
+    const L2 = { isolationLevel: "L2" };
+    const some = await world({ n1: { capabilities: kata(true) }, n2: {}, n3: { capabilities: kata(false) } });
+    expect(some.place(L2)).toBe("n1");
+    const untold = await world({ n1: {}, n2: { capabilities: kata(false) } });
+    expect(untold.place(L2)).toBe("n1");
+    expect(untold.place({ ...L2, node: "n1" })).toBe("n1");
+    expect(() => untold.place({ ...L2, node: "n2" })).toThrow("n2: no shim");
+    const none = await world({ n1: { capabilities: kata(false) }, n2: { capabilities: kata(false) } });
+    expect(() => none.place(L2)).toThrow(/n1: no shim.*; n2: no shim/);
   });
 
   test("of several replicas keeps the node that it names among them", async () => {

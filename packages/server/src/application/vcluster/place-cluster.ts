@@ -9,7 +9,7 @@ import {
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { kataRefusal, kataRefused } from "@gpve/domain/vcluster/vnode/kata.ts";
+import { kataOf, kataRefused } from "@gpve/domain/vcluster/vnode/kata.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { type Sized, whyClosed, whyNoRoom } from "./node-refusal.ts";
@@ -76,17 +76,21 @@ function open(deps: PlaceDeps, nodes: readonly NodeView[], spec: Sized): readonl
   return nodes.filter((view) => refusal(deps, view, spec) === undefined);
 }
 
-/** Those that can have workers of the level; none: why each cannot. */
+/** Those that can have workers of the level, else those that have not told yet, which are asked; none: why each cannot. */
 function requireLevel(
   nodes: readonly NodeView[],
   { isolationLevel }: Pick<Wanted, "isolationLevel">,
 ): readonly NodeView[] {
   if (isolationLevel !== "L2" || nodes.length === 0) return nodes;
-  const refusals = nodes.map((view) => ({ view, why: kataRefusal(view.facts?.capabilities) }));
-  const able = refusals.filter(({ why }) => why === undefined).map(({ view }) => view);
-  if (able.length > 0) return able;
-  const reasons = refusals.map(({ view, why = "" }) => `${view.node}: ${why}`).join("; ");
-  throw invalidSpec("isolationLevel", kataRefused(reasons));
+  const told = nodes.map((view) => ({ view, kata: kataOf(view.facts?.capabilities) }));
+  for (const wanted of ["able", "untold"] as const) {
+    const found = told.filter(({ kata }) => kata === wanted).map(({ view }) => view);
+    if (found.length > 0) return found;
+  }
+  const reasons = told.map(
+    ({ view, kata }) => `${view.node}: ${typeof kata === "object" ? kata.refusal : kata}`,
+  );
+  throw invalidSpec("isolationLevel", kataRefused(reasons.join("; ")));
 }
 
 /** Those that are online and open, have the labels and room and can have its workers; the one with the fewest clusters first. */
