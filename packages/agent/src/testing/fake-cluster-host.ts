@@ -147,8 +147,8 @@ export class FakeClusterHost implements ClusterHost {
     return this.running.has(name);
   }
 
-  usage(): { readonly memoryBytes: number; readonly cpuSeconds: number } {
-    return { memoryBytes: 1, cpuSeconds: 1 };
+  usage(): ReturnType<ClusterHost["usage"]> {
+    return { memoryBytes: 1, cpuSeconds: 1, startedAt: 0 };
   }
 
   async kubeconfig(cluster: KeptCluster, { user }: KubeconfigAsk): Promise<IssuedKubeconfig> {

@@ -7,6 +7,7 @@ import type {
   KubeRequest,
   VnodeHost,
   VnodePod,
+  VnodeUsage,
 } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { guardKind } from "@gpve/domain/vcluster/vnode/guard.ts";
 import type { KeptVnode, VnodePart } from "@gpve/domain/vcluster/vnode/vnode.ts";
@@ -69,6 +70,10 @@ export class FakeVnodeHost implements VnodeHost {
 
   pods({ name }: KeptCluster, vnode: KeptVnode): readonly VnodePod[] {
     return this.podsOf.get(`${name}/${vnode.name}`) ?? [];
+  }
+
+  usage(): VnodeUsage {
+    return { memoryBytes: 3, cpuSeconds: 4 };
   }
 
   accelerator(): undefined {

@@ -16,8 +16,7 @@ export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
   const row = fields(json, "virtual cluster");
   const words = (name: string): Record<string, string> =>
     row[name] === undefined ? {} : { [name]: text(row, name).slice(0, MAX_WHY) };
-  const numbers = (name: string): Record<string, number> =>
-    row[name] === undefined ? {} : { [name]: number(row, name) };
+  const numbers = numbersOf(row);
   return {
     name: text(row, "name"),
     phase: oneOf(row, "phase", VC_PHASES),
@@ -31,6 +30,8 @@ export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
     ...numbers("readySince"),
     ...numbers("memoryBytes"),
     ...numbers("cpuSeconds"),
+    ...numbers("cores"),
+    ...numbers("uptimeSeconds"),
     ...numbers("wakes"),
     ...numbers("lastWakeMs"),
     ...numbers("keysAt"),
@@ -60,6 +61,11 @@ export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
   };
 }
 
+/** Of those that are there. */
+function numbersOf(row: Readonly<Record<string, unknown>>): (name: string) => Record<string, number> {
+  return (name) => (row[name] === undefined ? {} : { [name]: number(row, name) });
+}
+
 function decodeStandby(json: unknown): StandbyRuntime {
   const row = fields(json, "standby");
   return {
@@ -78,13 +84,16 @@ export function decodeStandbyRow(json: unknown): StandbyRow {
 
 function decodeVnode(json: unknown): VnodeRuntime {
   const row = fields(json, "worker");
+  const numbers = numbersOf(row);
   return {
     name: text(row, "name").slice(0, MAX_NAME),
     running: row["running"] === true,
     cpus: number(row, "cpus"),
     memoryBytes: number(row, "memoryBytes"),
     pods: number(row, "pods"),
-    ...(row["volumes"] === undefined ? {} : { volumes: number(row, "volumes") }),
+    ...numbers("volumes"),
+    ...numbers("usedBytes"),
+    ...numbers("cpuSeconds"),
     ...(row["accelerator"] === undefined ? {} : { accelerator: oneOf(row, "accelerator", ["kvm", "tcg"]) }),
   };
 }

@@ -82,7 +82,12 @@ export interface RunningClusters extends Pick<KeptClusters, "list"> {
 
 /** What each takes. */
 export interface ClusterUsage {
-  usage(cluster: KeptCluster): { readonly memoryBytes: number; readonly cpuSeconds: number };
+  usage(cluster: KeptCluster): {
+    readonly memoryBytes: number;
+    readonly cpuSeconds: number;
+    /** The part that has run longest; milliseconds since the epoch. */
+    readonly startedAt: number;
+  };
 }
 
 /** What signs for a cluster, and what it shows to the store of somebody else. */

@@ -11,6 +11,9 @@ export interface VnodeRuntime {
   readonly pods: number;
   /** Persistent volumes that it has; absent: none. */
   readonly volumes?: number;
+  /** What it takes, with its pods; absent: it does not run. */
+  readonly usedBytes?: number;
+  readonly cpuSeconds?: number;
   /** What runs its machine, where it is one. */
   readonly accelerator?: "kvm" | "tcg";
 }
@@ -60,6 +63,10 @@ export interface VirtualClusterRuntime {
   readonly memoryBytes?: number;
   /** Since its processes were started. */
   readonly cpuSeconds?: number;
+  /** CPUs that it and its workers here kept busy in the last seconds. */
+  readonly cores?: number;
+  /** Since its processes were started, or the first of them. */
+  readonly uptimeSeconds?: number;
   /** Since the agent was started. */
   readonly wakes?: number;
   readonly lastWakeMs?: number;

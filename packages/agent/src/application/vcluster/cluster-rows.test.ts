@@ -14,7 +14,7 @@ function rowsOf(kept: KeptCluster, up: boolean) {
       isUp: () => up,
       endpoint: () => "https://n1:16443",
       way: () => undefined,
-      usage: () => ({ memoryBytes: 7, cpuSeconds: 2 }),
+      usage: () => ({ memoryBytes: 7, cpuSeconds: 2, startedAt: 1_500 }),
     },
     clock,
     figures: () => ({ pods: { running: 3 } as never }),
@@ -40,8 +40,43 @@ it("tells of a cluster that runs where it is, what it uses and how often it woke
     vnodes: [],
     memoryBytes: 7,
     cpuSeconds: 2,
+    cores: 0,
+    uptimeSeconds: 3,
     probedAt: 5_000,
   });
+});
+
+it("tells how many CPUs it and its workers keep busy", async () => {
+  const clock = new FakeClock(5_000);
+  let [own, worker] = [2, 10];
+  let isUp = true;
+  const rows = clusterRows({
+    host: {
+      list: () => [cluster({})],
+      isUp: () => isUp,
+      endpoint: () => "https://n1:16443",
+      way: () => undefined,
+      usage: () => ({ memoryBytes: 7, cpuSeconds: own, startedAt: 0 }),
+    },
+    clock,
+    figures: () => ({}),
+    ways: { lastWake: () => undefined },
+    vnodes: () => [{ name: "worker-1", cpuSeconds: worker } as never],
+    standby: () => undefined,
+    formerTrustedUntil: () => undefined,
+  });
+  const cores = () => rows()[0]?.cores;
+  expect(cores()).toBe(0);
+  [own, worker] = [3, 24];
+  await clock.advance(10_000);
+  expect(cores()).toBe(1.5);
+  // One that sleeps has workers that run on, and has used less than before.
+  isUp = false;
+  await clock.advance(10_000);
+  expect(cores()).toBe(0);
+  worker += 5;
+  await clock.advance(10_000);
+  expect(cores()).toBe(0.5);
 });
 
 it("tells of one that sleeps, with its programs or without", () => {
@@ -62,7 +97,7 @@ it("looks at one that nothing runs of when something of it has changed, and at o
       isUp: () => up,
       endpoint: () => "https://n1:16443",
       way: () => undefined,
-      usage: () => ({ memoryBytes: 7, cpuSeconds: 2 }),
+      usage: () => ({ memoryBytes: 7, cpuSeconds: 2, startedAt: 1_500 }),
     },
     clock: new FakeClock(5_000),
     figures: () => figures,

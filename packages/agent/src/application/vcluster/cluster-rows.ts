@@ -14,6 +14,7 @@ import type {
 } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { ClusterWays } from "./power/cluster-ways.ts";
+import { CpuRates } from "./cpu-rates.ts";
 import { ReadySince } from "./ready-since.ts";
 
 export interface ClusterRowsDeps {
@@ -36,6 +37,25 @@ export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualCluste
     KeptCluster,
     { readonly row: VirtualClusterRuntime; readonly told: ReturnType<typeof figures> }
   >();
+  const rates = new CpuRates(clock);
+  const usageOf = (cluster: KeptCluster) => {
+    const { startedAt, ...used } = host.usage(cluster);
+    const now = clock.now();
+    return { ...used, uptimeSeconds: Math.floor((now - startedAt) / 1_000), probedAt: now };
+  };
+  /** undefined: nothing of it runs. */
+  const coresOf = (
+    name: string,
+    own: number | undefined,
+    workers: readonly VnodeRuntime[],
+  ): number | undefined => {
+    const running = workers.flatMap(({ cpuSeconds }) => cpuSeconds ?? []);
+    if (own === undefined && running.length === 0) return undefined;
+    return rates.of(
+      name,
+      running.reduce((sum, seconds) => sum + seconds, own ?? 0),
+    );
+  };
   const rowOf = (cluster: KeptCluster): VirtualClusterRuntime => {
     const { name, phase, message, version, keysAt } = cluster;
     const isUp = host.isUp(cluster);
@@ -43,6 +63,8 @@ export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualCluste
     const isPart = isBranch(cluster);
     const endpoint = cluster.network === undefined || isPart ? undefined : host.endpoint(cluster);
     const wakes = ways.lastWake(name);
+    const workers = vnodes(cluster);
+    const usage = isUp ? usageOf(cluster) : undefined;
     const shown = {
       phase,
       power: isUp ? (asleep ?? "hot") : "cold",
@@ -60,12 +82,15 @@ export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualCluste
       ...(isPart ? { isBranch: true } : {}),
       ...figures(name),
       ...given({ wakes: wakes?.count, lastWakeMs: wakes && Math.round(wakes.last.ms) }),
-      vnodes: vnodes(cluster),
-      ...(isUp ? { ...host.usage(cluster), probedAt: clock.now() } : {}),
+      vnodes: workers,
+      ...usage,
+      ...given({ cores: coresOf(name, usage?.cpuSeconds, workers) }),
     };
   };
-  return () =>
-    host.list().map((cluster) => {
+  return () => {
+    const all = host.list();
+    rates.keep(new Set(all.map(({ name }) => name)));
+    return all.map((cluster) => {
       const told = figures(cluster.name);
       const known = resting.get(cluster);
       if (known?.told === told && !host.isUp(cluster)) return known.row;
@@ -73,6 +98,7 @@ export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualCluste
       if (isAtRest(cluster, row) && !host.isUp(cluster)) resting.set(cluster, { row, told });
       return row;
     });
+  };
 }
 
 /** What is told of it changes with what is kept of it, and with nothing else but its figures. */

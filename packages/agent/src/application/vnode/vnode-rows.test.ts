@@ -27,7 +27,7 @@ test("workers are told with their size, their pods and whether they run, looked 
   vnodes.podsOf.set("demo/worker-1", [{ namespace: "default", name: "web", uid: "1" }]);
   expect(rows.of(cluster)).toEqual([stopped]);
   await clock.advance(5_000);
-  expect(rows.of(cluster)).toEqual([{ ...stopped, running: true, pods: 1 }]);
+  expect(rows.of(cluster)).toEqual([{ ...stopped, running: true, pods: 1, usedBytes: 3, cpuSeconds: 4 }]);
 });
 
 test("of a cluster without a network none runs", () => {

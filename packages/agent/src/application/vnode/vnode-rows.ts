@@ -4,18 +4,19 @@ import { given } from "@gpve/contracts/given.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { VnodeRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { KeptVnode } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 
 const FRESH_MS = 5_000;
 
 export class VnodeRows {
-  readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "accelerator" | "volumes">;
+  readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "usage" | "accelerator" | "volumes">;
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #seen = new Map<string, { readonly at: number; readonly rows: readonly VnodeRuntime[] }>();
 
   constructor(
-    vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "accelerator" | "volumes">,
+    vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "usage" | "accelerator" | "volumes">,
     clock: Pick<Clock, "monotonic">,
   ) {
     this.#vnodes = vnodes;
@@ -42,12 +43,22 @@ export class VnodeRows {
     const isThere = cluster.network !== undefined;
     return this.#vnodes.list(cluster.name).map((vnode) => ({
       name: vnode.name,
-      running: isThere && this.#vnodes.isUp(cluster, vnode),
+      ...this.#used(cluster, vnode, isThere && this.#vnodes.isUp(cluster, vnode)),
       cpus: vnode.size.cpus,
       memoryBytes: vnode.size.memoryBytes,
       pods: isThere ? this.#vnodes.pods(cluster, vnode).length : 0,
       ...given({ volumes: this.#vnodes.volumes(cluster.name, vnode).length || undefined }),
       ...given({ accelerator: isThere ? this.#vnodes.accelerator(cluster, vnode) : undefined }),
     }));
+  }
+
+  #used(
+    cluster: KeptCluster,
+    vnode: KeptVnode,
+    running: boolean,
+  ): Pick<VnodeRuntime, "running" | "usedBytes" | "cpuSeconds"> {
+    if (!running) return { running };
+    const { memoryBytes: usedBytes, cpuSeconds } = this.#vnodes.usage(cluster, vnode);
+    return { running, usedBytes, cpuSeconds };
   }
 }

@@ -10,6 +10,7 @@ import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { killGroup, makeGroup, pairIn, removeFolder } from "./cgroup-files.ts";
 import { type CgroupHierarchies, hostHierarchies } from "./hierarchies.ts";
+import { readUsage } from "./read-usage.ts";
 import { limitIn, memoryFile, setMemoryLimit } from "./memory-limit.ts";
 
 const CPU_PERIOD_US = 100_000;
@@ -101,18 +102,7 @@ export class GuestCgroups {
   }
 
   usage(id: string): GuestUsage {
-    const two = this.version === 2;
-    const memory = this.#read(id, "memory.stat", "memory");
-    const cpuNs = two
-      ? (pairIn(this.#read(id, "cpu.stat", "cpu"), "usage_usec") ?? 0) * 1_000
-      : Number(this.#read(id, "cpuacct.usage", "cpuacct").trim() || 0);
-    const current = Number(
-      this.#read(id, two ? "memory.current" : "memory.usage_in_bytes", "memory").trim() || 0,
-    );
-    const anonymous = two
-      ? (pairIn(memory, "anon") ?? 0) + (pairIn(memory, "shmem") ?? 0)
-      : (pairIn(memory, "total_rss") ?? pairIn(memory, "rss") ?? 0) + (pairIn(memory, "total_shmem") ?? 0);
-    return { cpuNs, memoryBytes: current, memoryAnonBytes: anonymous };
+    return readUsage(this.version, (file, controller) => this.#read(id, file, controller));
   }
 
   /** Percent of the last ten seconds spent waiting; empty where the kernel does not count it by cgroup. */

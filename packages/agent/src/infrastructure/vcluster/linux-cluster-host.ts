@@ -23,6 +23,7 @@ import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { Store } from "@gpve/store/port.ts";
+import { sumUsage } from "../guest-process/sum-usage.ts";
 import type { SupervisedGuest } from "../guest-process/supervised-guest.ts";
 import { writeIssuer } from "./cluster-issuer.ts";
 import { ClusterFiles } from "./cluster-files.ts";
@@ -273,11 +274,11 @@ export class LinuxClusterHost implements ClusterHost {
     return partsOf(cluster).every((part) => this.#running(cluster.name, part) !== undefined);
   }
 
-  usage(cluster: KeptCluster): { readonly memoryBytes: number; readonly cpuSeconds: number } {
-    const parts = partsOf(cluster).flatMap((part) => this.#running(cluster.name, part)?.usage() ?? []);
+  usage(cluster: KeptCluster): ReturnType<ClusterHost["usage"]> {
+    const parts = partsOf(cluster).flatMap((part) => this.#running(cluster.name, part) ?? []);
     return {
-      memoryBytes: parts.reduce((sum, { memoryAnonBytes }) => sum + memoryAnonBytes, 0),
-      cpuSeconds: parts.reduce((sum, { cpuNs }) => sum + cpuNs, 0) / 1e9,
+      ...sumUsage(parts.map((part) => part.usage())),
+      startedAt: Math.min(this.#deps.clock.now(), ...parts.map(({ startedAt }) => startedAt)),
     };
   }
 

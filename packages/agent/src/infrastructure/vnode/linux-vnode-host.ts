@@ -15,7 +15,7 @@ import { isBranch, isOwnSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { IMAGES } from "@gpve/domain/vcluster/vnode/images.ts";
 import type { KataRuntime } from "@gpve/domain/vcluster/vnode/kata.ts";
-import type { VnodeHost, VnodePod } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { VnodeHost, VnodePod, VnodeUsage } from "@gpve/domain/vcluster/vnode/ports.ts";
 import {
   type KeptVnode,
   podNetwork,
@@ -36,6 +36,7 @@ import {
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { sumUsage } from "../guest-process/sum-usage.ts";
 import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
 import type { ClusterKeys } from "../vcluster/cluster-keys.ts";
 import type { ClusterNetworks } from "../vcluster/cluster-network.ts";
@@ -180,6 +181,11 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
       existsSync(this.#deps.networks.worker(indexOf(cluster), vnode.slot).namespaceFile) &&
       this.#view(cluster.name, vnode).isThere
     );
+  }
+
+  usage(cluster: KeptCluster, vnode: KeptVnode): VnodeUsage {
+    const programs = VNODE_PARTS.flatMap((part) => this.#running(cluster.name, vnode, part)?.usage() ?? []);
+    return sumUsage([...programs, this.#cgroups.usage(vnodeId(cluster.name, vnode))]);
   }
 
   /** A pod has a folder of logs, by its name, and while it runs a cgroup, by its uid. */

@@ -4,12 +4,14 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { kill as sendSignal } from "node:process";
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestUsage } from "@gpve/domain/guest/guest-processes.ts";
 import type { VnodeSize } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { killGroup, makeGroup, removeFolder } from "../cgroup/cgroup-files.ts";
 import { hostHierarchies } from "../cgroup/hierarchies.ts";
+import { readUsage } from "../cgroup/read-usage.ts";
 import { setMemoryLimit } from "../cgroup/memory-limit.ts";
 
 const PERIOD_US = 100_000;
@@ -56,6 +58,15 @@ export class VnodeCgroups {
     const pods = join(folder, "kubepods");
     const names = ["", "besteffort", "burstable"].flatMap((name) => foldersIn(join(pods, name)));
     return new Set(names.filter((name) => name.startsWith("pod")).map((name) => name.slice(3)));
+  }
+
+  /** What its pods take. */
+  usage(id: string): GuestUsage {
+    const { v2, v1, version } = hostHierarchies();
+    return readUsage(version, (file, controller) => {
+      const mount = v2 ?? v1.get(controller);
+      return mount === undefined ? "" : (readTextFile(join(mount, this.path(id), file)) ?? "");
+    });
   }
 
   /** Asks pods to end, and ends whatever is left. */

@@ -1,6 +1,6 @@
 // Workers of both kinds: programs in namespaces (L1), and machines (L3). All workers of a cluster are of one.
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
-import type { VnodeHost, VnodePod } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { VnodeHost, VnodePod, VnodeUsage } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { KeptVnode, VnodePart } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import type { LinuxVnodeHost } from "./linux-vnode-host.ts";
 import type { MachineVnodeHost } from "./machine/machine-vnode-host.ts";
@@ -54,6 +54,10 @@ export class VnodeHosts implements VnodeHost {
 
   isUp(cluster: KeptCluster, vnode: KeptVnode): boolean {
     return this.#of(cluster).isUp(cluster, vnode);
+  }
+
+  usage(cluster: KeptCluster, vnode: KeptVnode): VnodeUsage {
+    return isMachine(cluster) ? this.#machines.usage(cluster, vnode) : this.#programs.usage(cluster, vnode);
   }
 
   accelerator(cluster: KeptCluster, vnode: KeptVnode): "kvm" | "tcg" | undefined {

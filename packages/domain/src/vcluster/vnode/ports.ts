@@ -9,6 +9,11 @@ export interface VnodePod {
   readonly uid: string;
 }
 
+export interface VnodeUsage {
+  readonly memoryBytes: number;
+  readonly cpuSeconds: number;
+}
+
 export interface VnodeHost {
   list(cluster: string): readonly KeptVnode[];
   save(cluster: string, vnode: KeptVnode): void;
@@ -30,6 +35,8 @@ export interface VnodeHost {
   /** Whether it is whole: programs, network and view. */
   isUp(cluster: KeptCluster, vnode: KeptVnode): boolean;
   pods(cluster: KeptCluster, vnode: KeptVnode): readonly VnodePod[];
+  /** What it takes, with its pods. */
+  usage(cluster: KeptCluster, vnode: KeptVnode): VnodeUsage;
   /** What runs its machine; undefined = it is none, or does not run. */
   accelerator(cluster: KeptCluster, vnode: KeptVnode): "kvm" | "tcg" | undefined;
   /** An empty folder for a persistent volume; one that is there stays. */

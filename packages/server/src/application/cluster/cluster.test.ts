@@ -10,6 +10,7 @@ import {
 import { emptyManagerStatus, type ServiceStatus } from "@gpve/domain/ha/model.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import type { AccessView } from "@gpve/domain/request/context.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { clusterStatus, nodeList } from "./cluster-status.ts";
@@ -173,6 +174,42 @@ test("shows what the running guests of a pool take together", async () => {
     cpu: 0.5,
     maxcpu: 2,
   });
+});
+
+test("shows a virtual cluster with what it and its workers may take and take, on all of its nodes", async () => {
+  const spec = readVirtualClusterSpec({ workerNodes: { count: 2, resources: { cpu: "1", memory: "1Gi" } } });
+  const demo = { name: "demo", tenant: "shop", node: "n1", spec, madeBy: "r" };
+  await records.transact((tx) => tx.put(vclusterCollection, "demo", demo));
+  const row = () =>
+    (
+      JSON.parse(
+        lister()
+          .json(undefined, { actor: root, access: see(() => true) })
+          .toString(),
+      ) as Record<string, unknown>[]
+    ).find(({ type }) => type === "vcluster");
+  const still = { uptime: 0, cpu: 0, maxcpu: 4, mem: 0, maxmem: 4 * 2 ** 30, disk: 0, maxdisk: 0 };
+  const words = { id: "vcluster/shop/demo", type: "vcluster", name: "demo", pool: "shop", node: "n1" };
+  expect(row()).toEqual({ ...words, status: "stopped", ...still });
+  const before = views;
+  const [n1, n2] = before;
+  if (n1?.report === undefined || n2 === undefined) throw new Error("n1 has reported");
+  const vnodes = [{ name: "worker-1", running: true, cpus: 1, memoryBytes: 9, pods: 0, usedBytes: 30 }];
+  const runs = {
+    phase: "Running",
+    power: "hot",
+    memoryBytes: 12,
+    uptimeSeconds: 8,
+    cores: 1,
+    vnodes,
+  } as const;
+  const vclusters = [{ name: "demo", ...runs }];
+  views = [{ ...n1, report: { ...n1.report, vclusters } }, n2];
+  const figures = { ...still, uptime: 8, cpu: 0.25, mem: 42 };
+  expect(row()).toEqual({ ...words, status: "running", ...figures });
+  views = [{ ...n1, health: "offline" }, n2];
+  expect(row()).toEqual({ ...words, status: "unknown", ...still });
+  views = before;
 });
 
 test("lists every resource to root and keeps the bytes until something changes", async () => {

@@ -150,7 +150,7 @@ export class ListResources {
     if (type === undefined) {
       for (const { value } of this.#deps.vclusters.list())
         if (access.has(`/pool/${value.tenant}`, ["VC.Audit"]))
-          parts.push(JSON.stringify(vclusterRow(value, this.#deps.board.get(value.node))));
+          parts.push(JSON.stringify(vclusterRow(value, this.#deps.board)));
     }
     if (type === undefined || type === "node") {
       for (const view of this.#deps.board.list()) {

@@ -2,9 +2,12 @@
 // kept until then, so that a list of 20 000 guests is a join of ready strings.
 import { given } from "@gpve/contracts/given.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
-import { runtimeIn } from "@gpve/domain/vcluster/vcluster-runtime.ts";
-import type { GuestRuntime, NodeView, StorageRuntime } from "@gpve/domain/node/runtime.ts";
+import type { GuestRuntime, NodeBoard, NodeView, StorageRuntime } from "@gpve/domain/node/runtime.ts";
+import { controlPlaneSizeOf } from "@gpve/domain/vcluster/control-plane-size.ts";
+import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import { totalSize } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import { answeringNode, runtimeOn } from "../vcluster/replicas/replica-nodes.ts";
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -41,19 +44,38 @@ export function guestRow(
 }
 
 /** A type of its own, so that what lists guests does not take it for one. */
-export function vclusterRow(record: VirtualClusterRecord, view: NodeView | undefined): Row {
-  const { name, tenant, node } = record;
-  const runtime = runtimeIn(view?.report?.vclusters, keyOf(record));
-  const running = runtime?.phase === "Running" ? "running" : "stopped";
+export function vclusterRow(record: VirtualClusterRecord, board: NodeBoard): Row {
+  const { name, tenant, node, spec } = record;
+  const key = keyOf(record);
+  const answering = answeringNode(board, record);
+  const running = runtimeOn(board, answering, key)?.phase === "Running" ? "running" : "stopped";
+  const runtimes = nodesOf(record)
+    .filter((each) => board.get(each)?.health === "online")
+    .flatMap((each) => runtimeOn(board, each, key) ?? []);
+  const sum = (value: (runtime: VirtualClusterRuntime) => number): number =>
+    runtimes.reduce((all, runtime) => all + value(runtime), 0);
+  const [control, workers] = [controlPlaneSizeOf(spec), totalSize(spec)];
+  const maxcpu = control.cpus * spec.replicas + workers.cpus;
   return {
     id: `vcluster/${tenant}/${name}`,
     type: "vcluster",
     name,
     pool: tenant,
     node,
-    status: view?.health === "online" ? running : "unknown",
-    ...given({ mem: runtime?.memoryBytes }),
+    status: board.get(answering)?.health === "online" ? running : "unknown",
+    uptime: Math.max(0, ...runtimes.map(({ uptimeSeconds = 0 }) => uptimeSeconds)),
+    cpu: sum(({ cores = 0 }) => cores) / maxcpu,
+    maxcpu,
+    mem: sum(usedBytes),
+    maxmem: control.memoryBytes * spec.replicas + workers.memoryBytes,
+    disk: 0,
+    maxdisk: 0,
   };
+}
+
+/** On one node, with its workers there. */
+function usedBytes({ memoryBytes = 0, vnodes = [] }: VirtualClusterRuntime): number {
+  return vnodes.reduce((all, { usedBytes: used = 0 }) => all + used, memoryBytes);
 }
 
 /** Usage is shown only to those who may audit the node. */

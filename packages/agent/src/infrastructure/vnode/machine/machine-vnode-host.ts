@@ -23,7 +23,7 @@ import {
   machinePlace,
   SETTINGS_DISK_BYTES,
 } from "@gpve/domain/vcluster/vnode/machine.ts";
-import type { VnodePod } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { VnodePod, VnodeUsage } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { type KeptVnode, podNetwork, type VnodePart } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import {
   containerdConfig,
@@ -36,6 +36,7 @@ import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { sumUsage } from "../../guest-process/sum-usage.ts";
 import type { SupervisedQemus } from "../../guest-process/supervised-qemus.ts";
 import type { ClusterKeys } from "../../vcluster/cluster-keys.ts";
 import type { ClusterNetworks } from "../../vcluster/cluster-network.ts";
@@ -189,6 +190,10 @@ export class MachineVnodeHost {
 
   pods(cluster: KeptCluster, vnode: KeptVnode): readonly VnodePod[] {
     return this.#running(cluster.name, vnode) === undefined ? [] : this.#line(cluster.name, vnode).pods;
+  }
+
+  usage(cluster: KeptCluster, vnode: KeptVnode): VnodeUsage {
+    return sumUsage([this.#running(cluster.name, vnode)?.usage() ?? []].flat());
   }
 
   accelerator(cluster: string, vnode: KeptVnode): "kvm" | "tcg" | undefined {
