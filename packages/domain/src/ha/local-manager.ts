@@ -13,6 +13,8 @@ export class LocalManager {
   #ending: "shutdown" | "reboot" | "restart" | undefined;
   #manager: ManagerStatus | undefined;
   #idleRounds = 0;
+  /** Of a maintenance: guests that cannot leave are stopped before the node goes down. */
+  #stopsRest = false;
 
   constructor(env: HaEnvironment) {
     this.#env = env;
@@ -23,20 +25,19 @@ export class LocalManager {
   /** The node goes down (or reboots), or only this process is restarted. */
   requestShutdown(reason: "shutdown" | "reboot" | "restart"): void {
     this.#ending = reason;
-    if (reason === "restart") {
+    const policy = this.#env.settings().shutdownPolicy;
+    if (reason !== "restart") this.#env.log("info", `got shutdown request with shutdown policy '${policy}'`);
+    if (this.#mode === "maintenance") {
+      // Until the operator ends it, whatever the policy: no guest comes back to a node that is about to go.
+      const ignored = policy === "migrate" && reason !== "restart" ? "ignore maintenance policy, " : "";
+      this.#env.log("info", `${reason} LRM, ${ignored}already in maintenance mode`);
+      this.#stopsRest = reason !== "restart" && policy !== "migrate";
+    } else if (reason === "restart") {
       this.#env.log("info", "restart LRM, freeze all services");
       this.#mode = "restart";
-      return this.#report();
-    }
-    const policy = this.#env.settings().shutdownPolicy;
-    this.#env.log("info", `got shutdown request with shutdown policy '${policy}'`);
-    if (policy === "migrate") {
-      if (this.#mode === "maintenance") {
-        this.#env.log("info", "shutdown LRM, ignore maintenance policy, already in maintenance mode");
-      } else {
-        this.#env.log("info", `${reason} LRM, doing maintenance, removing this node from active list`);
-        this.#mode = "maintenance";
-      }
+    } else if (policy === "migrate") {
+      this.#env.log("info", `${reason} LRM, doing maintenance, removing this node from active list`);
+      this.#mode = "maintenance";
     } else if (policy === "freeze" || (policy === "conditional" && reason === "reboot")) {
       this.#env.log("info", `${reason} LRM, stop and freeze all services`);
       this.#mode = "restart";
@@ -120,9 +121,18 @@ export class LocalManager {
       if (this.#mode === "restart" && !this.#frozen()) return true;
       return this.#ending !== "restart" && this.#running() > 0 ? true : this.#exit();
     }
-    if (this.#ending !== undefined && this.#servicesHere() === 0) return this.#exit();
+    if (this.#ending !== undefined && (this.#servicesHere() === 0 || this.#cannotLeave()))
+      return this.#exit();
     if (this.#manager !== undefined) this.#work.carryOut(this.#manager.services);
     return true;
+  }
+
+  /** Whoever is left here in maintenance is not moved; true when nothing is in the way of the end any more. */
+  #cannotLeave(): boolean {
+    const moves = this.#here().some(([, { target }]) => target !== undefined);
+    if (moves || this.#manager?.nodes[this.#env.node] !== "maintenance") return false;
+    if (this.#stopsRest) this.#work.stopAll(this.#manager.services);
+    return this.#ending === "restart" || (this.#stopsRest && this.#running() === 0);
   }
 
   #standDown(when: string): boolean {

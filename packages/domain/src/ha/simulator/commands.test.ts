@@ -141,3 +141,45 @@ test("who is let go of is not frozen by a second disarming in another mode; arme
   expect(where(between)).toEqual({ "vm:101": "freeze node1 node1" });
   expect(said(play({ services, script: [["crm node1 arm-ha"]] }), "ignoring arm-ha command")).toBe(true);
 });
+
+const inMaintenance = {
+  services: { "vm:101": { node: "node1" }, "vm:103": { node: "node3" }, "vm:105": { node: "node3" } },
+  rules: "node-affinity: home\n\tresources vm:105\n\tnodes node3\n\tstrict 1\n",
+};
+
+test.each(["conditional", "freeze", "failover", "migrate"] as const)(
+  "a node in maintenance stays so until it is ended, off and on again, whatever the policy: %s",
+  (shutdownPolicy) => {
+    const services = { "vm:101": { node: "node1" }, "vm:103": { node: "node3" } };
+    const off = [["crm node3 enable-node-maintenance"], ["shutdown node3"]];
+    const on = [["delay 300"], ["power node3 on"]];
+    const settings = { shutdownPolicy };
+    for (const script of [off, [...off, ...on], [["crm node3 enable-node-maintenance"], ["reboot node3"]]]) {
+      const world = play({ services, settings, script });
+      expect(where(world)["vm:103"]).toBe("started node2 node2");
+      expect(world.manager.nodes["node3"]).toBe("maintenance");
+      expect(said(world, "back to 'node3'")).toBe(false);
+    }
+    const ended = play({
+      services,
+      settings,
+      script: [...off, ...on, ["crm node3 disable-node-maintenance"]],
+    });
+    expect(where(ended)["vm:103"]).toBe("started node3 node3");
+  },
+);
+
+test("a guest that cannot leave a node in maintenance is stopped when the node goes down, and starts with it", () => {
+  const script = [["crm node3 enable-node-maintenance"], ["reboot node3"]];
+  const world = play({ ...inMaintenance, script });
+  expect(said(world, "service status vm:105 stopped")).toBe(true);
+  expect(where(world)).toMatchObject({ "vm:103": "started node2 node2", "vm:105": "started node3 node3" });
+});
+
+test("a local manager that is restarted in maintenance calls nobody back, and lets those run who cannot leave", () => {
+  const script = [["crm node3 enable-node-maintenance"], ["restart-lrm node3"]];
+  const world = play({ ...inMaintenance, script });
+  expect(said(world, "exit (loop end)")).toBe(true);
+  expect(said(world, "stopping service vm:105")).toBe(false);
+  expect(where(world)).toMatchObject({ "vm:103": "started node2 node2", "vm:105": "started node3 node3" });
+});
