@@ -138,6 +138,26 @@ describe("lists", () => {
       },
     ]);
   });
+
+  test("of PodSecurity's exemptions never name anything twice, with which the API server would not start", () => {
+    const configuration = (namespaces: string, users: string): string =>
+      `configuration: {exemptions: {namespaces: [${namespaces}], usernames: [${users}]}}`;
+    const merged = {
+      configuration: { exemptions: { namespaces: ["kube-system", "rook"], usernames: ["a", "b", "c"] } },
+    };
+    const inCluster = (text: string): string =>
+      `cluster: {apiServer: {admissionControl: [{name: PodSecurity, ${text}}]}}`;
+    const asDocument = (text: string): string =>
+      `{apiVersion: v1alpha1, kind: KubeAdmissionControlConfig, name: PodSecurity, ${text}}`;
+    const [left, right] = [
+      configuration("kube-system", "a, b"),
+      configuration("kube-system, rook", "c, a, b"),
+    ];
+    expect(result(inCluster(left), inCluster(right))).toEqual([
+      { cluster: { apiServer: { admissionControl: [{ name: "PodSecurity", ...merged }] } } },
+    ]);
+    expect(result(asDocument(left), asDocument(right))).toMatchObject([merged]);
+  });
 });
 
 describe("documents", () => {

@@ -39,12 +39,19 @@ function merge(
   if (rule?.how === "replace") return right;
   if (left.kind === "list" && right.kind === "list") {
     if (rule === undefined) left.items.push(...right.items);
+    else if (rule.how === "union") appendOthers(left, right);
     else mergeMatching(kind, left, right, rule.keys, path);
   }
   if (left.kind === "map" && right.kind === "map") {
     for (const [key, value] of right.entries) mergeEntry(kind, left, key, value, [...path, key]);
   }
   return left;
+}
+
+function appendOthers(left: TracedList, right: TracedList): void {
+  for (const item of right.items) {
+    if (!left.items.some((known) => isDeepStrictEqual(plain(known), plain(item)))) left.items.push(item);
+  }
 }
 
 function mergeMatching(
