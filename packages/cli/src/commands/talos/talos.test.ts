@@ -54,6 +54,12 @@ describe("init", () => {
     expect((await gpvectl.run(["talos", "validate"])).code).toBe(0);
   });
 
+  test("each of several clusters may have a folder of its own, which is made", async () => {
+    const ran = await gpvectl.run(["talos", "init", "clusters/web/cluster.yaml", "--name", "web", "--yes"]);
+    expect(ran).toMatchObject({ code: 0 });
+    expect(readdirSync(at("clusters", "web")).toSorted()).toEqual([".gitignore", "cluster.yaml"]);
+  });
+
   test("a file that is there is not touched, .gitignore is only added to", async () => {
     writeFileSync(at(".gitignore"), "mine\ntalosconfig\n");
     await init();

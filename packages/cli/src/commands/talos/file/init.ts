@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
@@ -70,6 +70,7 @@ async function init(cli: Cli, input: Input): Promise<void> {
   const text = initText({ ...answers, secretsFile, recipients });
   // A file that would be refused is not written.
   parseCluster(text, file, cli.io.env);
+  mkdirSync(folder, { recursive: true });
   writeFileAtomic(path, text, 0o644);
   const ignored = ignoreText(readTextFile(join(folder, ".gitignore")));
   if (ignored !== undefined) writeFileAtomic(join(folder, ".gitignore"), ignored, 0o644);
