@@ -98,12 +98,11 @@ export const productionTimings: HaTimings = {
   idleRoundsCluster: 60,
 };
 
-/** "100" and "vm:100" are the same. */
 export function parseSid(text: string): { readonly sid: string; readonly vmid: number } {
-  const match = /^(?:(vm|ct):)?([1-9][0-9]{2,8})$/.exec(text);
+  const match = /^(?:vm|ct):([1-9][0-9]{2,8})$/.exec(text);
   if (match === null)
     throw new AppError("request.invalid", `unable to parse resource id '${text}': use vm:ID or ct:ID`);
-  return { sid: `${match[1] ?? "vm"}:${match[2] ?? ""}`, vmid: Number(match[2]) };
+  return { sid: text, vmid: Number(match[1]) };
 }
 
 /** What the manager has a guest in ("started", "fence", ...); undefined: it is not under HA, or new to it. */

@@ -54,9 +54,9 @@ test("is taken from a silent node only after its whole time", () => {
 });
 
 test("ids of services and of evidence", () => {
-  expect(parseSid("100")).toEqual({ sid: "vm:100", vmid: 100 });
+  expect(parseSid("vm:100")).toEqual({ sid: "vm:100", vmid: 100 });
   expect(parseSid("ct:101").sid).toBe("ct:101");
-  for (const wrong of ["", "vm:", "vm:1", "xx:100", "vm:100 ", "100:vm"])
+  for (const wrong of ["100", "", "vm:", "vm:1", "xx:100", "vm:100 ", "100:vm"])
     expect(() => parseSid(wrong), wrong).toThrow("unable to parse");
   expect(sidOf({ vmid: 5, type: "lxc" })).toBe("ct:5");
   expect(evidenceId("n1", 20, 3) < evidenceId("n1", 100, 1)).toBe(true);

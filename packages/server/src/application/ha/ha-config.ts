@@ -55,8 +55,16 @@ export class HaConfig {
     );
   }
 
+  /** A number alone is the guest that has it, of whichever kind. */
+  sid(text: string): string {
+    if (!/^\d+$/.test(text)) return parseSid(text).sid;
+    const guest = this.#deps.records.collection(guestCollection).get(text)?.value;
+    if (guest === undefined) throw missing(`unable do detect SID from VMID - VM/CT ${text} does not exist`);
+    return sidOf(guest);
+  }
+
   resource(text: string): HaResource {
-    const { sid } = parseSid(text);
+    const sid = this.sid(text);
     const found = this.#deps.records.collection(resourceCollection).get(sid)?.value;
     if (found === undefined) throw missing(`no such resource '${sid}'`);
     return found;
@@ -72,14 +80,12 @@ export class HaConfig {
   }
 
   async addResource(text: string, type: string | undefined, options: ResourceOptions): Promise<void> {
-    const { vmid } = parseSid(text);
+    const sid = this.sid(text);
+    const { vmid } = parseSid(sid);
     const guest = this.#deps.records.collection(guestCollection).get(String(vmid))?.value;
-    const isNumber = !text.includes(":");
-    if (guest === undefined && isNumber)
-      throw missing(`unable do add resource - VM/CT ${vmid} does not exist`);
-    if (guest === undefined) throw missing(`resource '${text}' does not exists in cluster`);
-    const sid = sidOf(guest);
-    if (!isNumber && text !== sid) throw refused(`cannot add '${text}' to HA: guest ${vmid} is '${sid}'`);
+    if (guest === undefined) throw missing(`resource '${sid}' does not exists in cluster`);
+    const real = sidOf(guest);
+    if (sid !== real) throw refused(`cannot add '${sid}' to HA: guest ${vmid} is '${real}'`);
     if (type !== undefined && !sid.startsWith(`${type}:`)) throw refused("types does not match");
     if (guest.summary.template) throw refused(`cannot add '${sid}' to HA: it is a template`);
     const plain = { sid, state: "started", maxRestart: ONE, maxRelocate: ONE, failback: true } as const;
@@ -91,7 +97,7 @@ export class HaConfig {
   }
 
   async setResource(text: string, options: ResourceOptions, { remove, digest }: Change): Promise<void> {
-    const { sid } = parseSid(text);
+    const sid = this.sid(text);
     await this.#deps.records.transact((tx) => {
       requireDigest(tx, digest, "resources");
       const before = tx.get(resourceCollection, sid)?.value;
@@ -102,7 +108,7 @@ export class HaConfig {
 
   /** `purge`: rules forget it too. */
   async removeResource(text: string, purge: boolean): Promise<void> {
-    const { sid } = parseSid(text);
+    const sid = this.sid(text);
     await this.#deps.records.transact((tx) => {
       if (tx.get(resourceCollection, sid) === undefined)
         throw missing(`cannot delete service '${sid}', not HA managed!`);

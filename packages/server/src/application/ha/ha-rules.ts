@@ -4,7 +4,6 @@ import {
   groupCollection,
   managerCollection,
   MANAGER_STATUS_ID,
-  parseSid,
   resourceCollection,
   ruleCollection,
   type HaRuleRecord,
@@ -46,10 +45,11 @@ export class HaRules {
   }
 
   list(filter: { readonly type?: string | undefined; readonly resource?: string | undefined } = {}) {
-    const sid = filter.resource === undefined ? undefined : parseSid(filter.resource).sid;
+    const { type: wanted, resource } = filter;
+    const isMeant = (sid: string): boolean => sid === resource || sid.endsWith(`:${resource}`);
     return this.#all().filter(
       ({ type, resources }) =>
-        (filter.type === undefined || filter.type === type) && (sid === undefined || resources.includes(sid)),
+        (wanted === undefined || wanted === type) && (resource === undefined || resources.some(isMeant)),
     );
   }
 
@@ -124,7 +124,9 @@ export class HaRules {
       type: before.type,
       order: before.order,
       resources:
-        resources === undefined ? before.resources : splitList(resources).map((each) => parseSid(each).sid),
+        resources === undefined
+          ? before.resources
+          : splitList(resources).map((each) => this.#config.sid(each)),
       ...given({
         nodes: nodes ?? kept("nodes"),
         strict: strict ?? kept("strict"),

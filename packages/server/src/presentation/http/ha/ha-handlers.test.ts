@@ -39,7 +39,7 @@ test("resources are added, shown, changed and removed, by bare number too", asyn
     "guest 101 is 'vm:101'",
   );
   await expect(call("POST /cluster/ha/resources", { sid: "999" })).rejects.toThrow(
-    "unable do add resource - VM/CT 999 does not exist",
+    "unable do detect SID from VMID - VM/CT 999 does not exist",
   );
   await expect(call("POST /cluster/ha/resources", { sid: "vm:999" })).rejects.toThrow(
     "resource 'vm:999' does not exists in cluster",
@@ -86,6 +86,33 @@ test("resources are added, shown, changed and removed, by bare number too", asyn
   );
 });
 
+test("a number alone is the guest that has it, also where that is a container", async () => {
+  await world.records.transact((tx) =>
+    tx.put(guestCollection, "200", guestRecord({ vmid: 200, type: "lxc", node: "n1", conf: "memory: 64\n" })),
+  );
+  await call("POST /cluster/ha/resources", { sid: "200" });
+  expect(await call("GET /cluster/ha/resources/{sid}", { sid: "200" })).toMatchObject({
+    sid: "ct:200",
+    type: "ct",
+  });
+  await call("PUT /cluster/ha/resources/{sid}", { sid: "200", comment: "c" });
+  await call("POST /cluster/ha/rules", {
+    rule: "home",
+    type: "node-affinity",
+    resources: "ct:200",
+    nodes: "n1",
+  });
+  expect(await call("GET /cluster/ha/rules", { resource: "200" })).toHaveLength(1);
+  expect(await call("POST /cluster/ha/resources/{sid}/relocate", { sid: "200", node: "n2" })).toMatchObject({
+    sid: "ct:200",
+  });
+  await call("DELETE /cluster/ha/resources/{sid}", { sid: "200" });
+  expect(await call("GET /cluster/ha/resources")).toEqual([]);
+  await expect(call("GET /cluster/ha/resources/{sid}", { sid: "999" })).rejects.toThrow(
+    "unable do detect SID from VMID - VM/CT 999 does not exist",
+  );
+});
+
 test("templates are no resources", async () => {
   const conf = "template: 1\n";
   await world.records.transact((tx) =>
@@ -116,7 +143,7 @@ test("rules are refused where they contradict others, and forget resources that 
     "resource-affinity": expect.stringContaining("shares two or more resources with a negative") as unknown,
   });
   expect(await errorOf(add({ ...contradiction, disable: true }))).toBeUndefined();
-  expect(await errorOf(add({ ...contradiction, rule: "x", resources: "100,103" }))).toHaveProperty(
+  expect(await errorOf(add({ ...contradiction, rule: "x", resources: "100,vm:103" }))).toHaveProperty(
     "resources",
   );
   expect(await errorOf(add({ rule: "x", type: "node-affinity", resources: "100" }))).toHaveProperty("nodes");

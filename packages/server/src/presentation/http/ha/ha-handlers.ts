@@ -1,7 +1,6 @@
 // PVE's /cluster/ha. One line for each method; what they mean is in application/ha.
 import { given } from "@gpve/contracts/given.ts";
 import type { HaResource, HaRuleRecord } from "@gpve/domain/ha/collections.ts";
-import { parseSid } from "@gpve/domain/ha/collections.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
@@ -114,7 +113,7 @@ export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveH
 function resourceRow({ sid, state, group, comment, ...more }: HaResource): Record<string, unknown> {
   return {
     sid,
-    type: parseSid(sid).sid.split(":")[0],
+    type: sid.split(":")[0],
     state,
     max_restart: more.maxRestart,
     max_relocate: more.maxRelocate,
