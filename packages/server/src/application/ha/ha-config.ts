@@ -5,17 +5,21 @@ import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   commandCollection,
   groupCollection,
+  managerCollection,
   parseSid,
   resourceCollection,
   ruleCollection,
+  serviceState,
   sidOf,
   type HaGroup,
   type HaResource,
 } from "@gpve/domain/ha/collections.ts";
 import type { WantedState } from "@gpve/domain/ha/model.ts";
 import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
+import { splitList } from "@gpve/domain/schema/list.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
+import { prefixed } from "../access/prefixed.ts";
 import { digestOf, requireDigestOf } from "../digest.ts";
 
 export interface HaConfigDeps {
@@ -34,12 +38,22 @@ export interface ResourceOptions {
   readonly comment?: string | undefined;
 }
 
+export interface GroupOptions {
+  readonly nodes?: string | undefined;
+  readonly restricted?: boolean | undefined;
+  readonly nofailback?: boolean | undefined;
+  readonly comment?: string | undefined;
+}
+
 export interface Change {
   readonly remove: readonly string[];
   readonly digest: string | undefined;
 }
 
 const ONE = 1;
+/** What may be absent of a resource, and of a group. */
+const OPTIONAL = ["state", "group", "max_restart", "max_relocate", "failback", "auto-rebalance", "comment"];
+const OPTIONAL_OF_GROUP = ["restricted", "nofailback", "comment"];
 const digested = { resources: resourceCollection, rules: ruleCollection, groups: groupCollection };
 
 export class HaConfig {
@@ -89,21 +103,27 @@ export class HaConfig {
     if (type !== undefined && !sid.startsWith(`${type}:`)) throw refused("types does not match");
     if (guest.summary.template) throw refused(`cannot add '${sid}' to HA: it is a template`);
     const plain = { sid, state: "started", maxRestart: ONE, maxRelocate: ONE, failback: true } as const;
-    await this.#deps.records.transact((tx) => {
-      if (tx.get(resourceCollection, sid) !== undefined)
-        throw alreadyThere(`resource ID '${sid}' already defined`);
-      tx.put(resourceCollection, sid, this.#changed(tx, { ...plain, autoRebalance: true }, options, []));
-    });
+    await prefixed("create resource failed", () =>
+      this.#deps.records.transact((tx) => {
+        if (tx.get(resourceCollection, sid) !== undefined)
+          throw alreadyThere(`resource ID '${sid}' already defined`);
+        tx.put(resourceCollection, sid, this.#changed(tx, { ...plain, autoRebalance: true }, options, []));
+      }),
+    );
   }
 
   async setResource(text: string, options: ResourceOptions, { remove, digest }: Change): Promise<void> {
     const sid = this.sid(text);
-    await this.#deps.records.transact((tx) => {
-      requireDigest(tx, digest, "resources");
-      const before = tx.get(resourceCollection, sid)?.value;
-      if (before === undefined) throw missing(`no such resource '${sid}'`);
-      tx.put(resourceCollection, sid, this.#changed(tx, before, options, remove));
-    });
+    this.#requireNoError(sid, options.state);
+    await prefixed("update resources config failed", () =>
+      this.#deps.records.transact((tx) => {
+        requireDigest(tx, digest, "resources");
+        const before = tx.get(resourceCollection, sid)?.value;
+        if (before === undefined) throw missing(`no such resource '${sid}'`);
+        requireRemovable(remove, OPTIONAL);
+        tx.put(resourceCollection, sid, this.#changed(tx, before, options, remove));
+      }),
+    );
   }
 
   /** `purge`: rules forget it too. */
@@ -127,24 +147,42 @@ export class HaConfig {
     return found;
   }
 
-  async putGroup(group: HaGroup, isNew: boolean, digest?: string): Promise<void> {
-    this.#requireNodes(group.nodes);
-    await this.#deps.records.transact((tx) => {
-      requireDigest(tx, digest, "groups");
-      const before = tx.get(groupCollection, group.group);
-      if (isNew && before !== undefined) throw alreadyThere(`ha group ID '${group.group}' already defined`);
-      if (!isNew && before === undefined) throw missing(`no such ha group '${group.group}'`);
-      tx.put(groupCollection, group.group, group);
-    });
+  async addGroup(group: HaGroup): Promise<void> {
+    this.requireNodes(group.nodes);
+    await prefixed("create ha group failed", () =>
+      this.#deps.records.transact((tx) => {
+        if (tx.get(groupCollection, group.group) !== undefined)
+          throw alreadyThere(`ha group ID '${group.group}' already defined`);
+        tx.put(groupCollection, group.group, group);
+      }),
+    );
   }
 
+  async setGroup(name: string, options: GroupOptions, { remove, digest }: Change): Promise<void> {
+    if (options.nodes !== undefined) this.requireNodes(options.nodes);
+    await prefixed("update ha group failed", () =>
+      this.#deps.records.transact((tx) => {
+        requireDigest(tx, digest, "groups");
+        const before = tx.get(groupCollection, name)?.value;
+        if (before === undefined) throw missing(`no such ha group '${name}'`);
+        requireRemovable(remove, OPTIONAL_OF_GROUP, ["nodes"]);
+        const kept = Object.entries(before).filter(([key]) => !remove.includes(key));
+        const plain = { ...before, restricted: false, nofailback: false, comment: undefined };
+        const { comment, ...after } = { ...plain, ...Object.fromEntries(kept), ...given(options) };
+        tx.put(groupCollection, name, { ...after, ...given({ comment }) });
+      }),
+    );
+  }
+
+  /** One that is not there is gone already, as with PVE. */
   async removeGroup(name: string): Promise<void> {
-    await this.#deps.records.transact((tx) => {
-      if (tx.get(groupCollection, name) === undefined) throw missing(`no such ha group '${name}'`);
-      const user = tx.list(resourceCollection).find(({ value }) => value.group === name)?.value.sid;
-      if (user !== undefined) throw refused(`ha group is used by service '${user}'`);
-      tx.delete(groupCollection, name);
-    });
+    await prefixed("delete ha group failed", () =>
+      this.#deps.records.transact((tx) => {
+        const user = tx.list(resourceCollection).find(({ value }) => value.group === name)?.value.sid;
+        if (user !== undefined) throw refused(`ha group is used by service '${user}'`);
+        if (tx.has(groupCollection, name)) tx.delete(groupCollection, name);
+      }),
+    );
   }
 
   /** A line for the manager, which reads it in its next round. */
@@ -167,21 +205,33 @@ export class HaConfig {
     if (!this.#deps.knowsNode(node)) throw parameterError({ node: `no such cluster node '${node}'` });
   }
 
+  /** "n1:2,n2" */
   requireNodes(nodes: string): void {
-    this.#requireNodes(nodes);
+    const names = splitList(nodes).map((entry) => entry.split(":")[0] ?? "");
+    const strange = names.filter((node) => !this.#deps.knowsNode(node)).toSorted();
+    if (strange.length > 0) throw refused(`cannot use non-existant node(s) ${strange.join(", ")}.`);
   }
 
-  #requireNodes(nodes: string): void {
-    for (const entry of nodes.split(/[,;\s]+/)) {
-      const [node = ""] = entry.split(":");
-      if (!this.#deps.knowsNode(node)) throw parameterError({ nodes: `no such cluster node '${node}'` });
-    }
+  /** Before it is asked to move. */
+  requireManaged(sid: string): void {
+    const state = this.#deps.records.collection(resourceCollection).get(sid)?.value.state;
+    if (state === undefined || state === "ignored") throw refused(`resource '${sid}' is not HA managed`);
+    this.#requireNoError(sid);
+  }
+
+  /** One that failed wants to be looked at, and disabled, before anything else is asked of it. */
+  #requireNoError(sid: string, wanted?: ResourceOptions["state"]): void {
+    const { records } = this.#deps;
+    const resources = records.collection(resourceCollection);
+    if (wanted === "disabled" || resources.get(sid)?.value.state === "ignored") return;
+    if (serviceState(sid, { resources, manager: records.collection(managerCollection) }) === "error")
+      throw refused(`service '${sid}' in error state, must be disabled and fixed first`);
   }
 
   #changed(tx: Tx, before: HaResource, options: ResourceOptions, remove: readonly string[]): HaResource {
     const { group, comment } = options;
     if (group !== undefined && tx.get(groupCollection, group) === undefined)
-      throw parameterError({ group: `HA group '${group}' does not exist` });
+      throw refused(`HA group '${group}' does not exist`);
     const kept = (key: string): boolean => !remove.includes(key);
     const state = options.state === "enabled" ? "started" : options.state;
     return {
@@ -200,6 +250,18 @@ export class HaConfig {
 
   #all<T>(def: CollectionDef<T>): readonly T[] {
     return valuesOf(this.#deps.records, def);
+  }
+}
+
+/** PVE's texts for what `delete` names. */
+export function requireRemovable(
+  remove: readonly string[],
+  optional: readonly string[],
+  required: readonly string[] = [],
+): void {
+  for (const key of remove) {
+    if (required.includes(key)) throw refused(`unable to delete required option '${key}'`);
+    if (!optional.includes(key)) throw refused(`no such option '${key}'`);
   }
 }
 

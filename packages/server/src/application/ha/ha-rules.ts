@@ -1,4 +1,5 @@
 // Rules of where resources may be, refused where they contradict others: one that is stored is one that holds.
+import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import {
   groupCollection,
@@ -13,10 +14,11 @@ import { compileRules, crowdedApart, type Crowded } from "@gpve/domain/ha/compil
 import { rulesOf } from "@gpve/domain/ha/services-view.ts";
 import { nodesUsedBy } from "@gpve/domain/ha/usage.ts";
 import type { BlockedBy } from "@gpve/domain/vm/migrate/movable.ts";
-import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
+import { alreadyThere, missing, refused } from "@gpve/domain/request/failures.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import { requireDigest, type Change, type HaConfig } from "./ha-config.ts";
+import { prefixed } from "../access/prefixed.ts";
+import { requireDigest, requireRemovable, type Change, type HaConfig } from "./ha-config.ts";
 
 export interface RuleOptions {
   readonly resources?: string | undefined;
@@ -27,7 +29,11 @@ export interface RuleOptions {
   readonly comment?: string | undefined;
 }
 
-/** What only rules of the other kind have. */
+/** What rules of a kind have, must have, and what only the other kind has. */
+const propertiesOf = {
+  "node-affinity": { required: ["resources", "nodes"], optional: ["strict", "disable", "comment"] },
+  "resource-affinity": { required: ["resources", "affinity"], optional: ["disable", "comment"] },
+} as const satisfies Record<HaRuleRecord["type"], Record<string, readonly (keyof RuleOptions)[]>>;
 const foreignTo = {
   "node-affinity": ["affinity"],
   "resource-affinity": ["nodes", "strict"],
@@ -60,35 +66,39 @@ export class HaRules {
   }
 
   async add(rule: string, type: HaRuleRecord["type"], options: RuleOptions): Promise<void> {
-    await this.#records.transact((tx) => {
-      const all = tx.list(ruleCollection).map(({ value }) => value);
-      if (all.some((each) => each.rule === rule)) throw alreadyThere(`HA rule '${rule}' already defined`);
-      const order = Math.max(0, ...all.map((each) => each.order)) + 1;
-      const fresh = this.#changed({ rule, type, resources: [], order }, options, []);
-      this.#requireSound(tx, fresh, all);
-      tx.put(ruleCollection, rule, fresh);
-    });
+    const fresh = this.#changed({ rule, type, resources: [], order: 0 }, options, []);
+    await prefixed("create ha rule failed", () =>
+      this.#records.transact((tx) => {
+        const all = tx.list(ruleCollection).map(({ value }) => value);
+        if (all.some((each) => each.rule === rule)) throw alreadyThere(`HA rule '${rule}' already defined`);
+        const order = Math.max(0, ...all.map((each) => each.order)) + 1;
+        this.#requireSound(tx, fresh, all);
+        tx.put(ruleCollection, rule, { ...fresh, order });
+      }),
+    );
   }
 
   async set(rule: string, type: string, options: RuleOptions, { remove, digest }: Change): Promise<void> {
-    await this.#records.transact((tx) => {
-      requireDigest(tx, digest, "rules");
-      const all = tx.list(ruleCollection).map(({ value }) => value);
-      const before = all.find((each) => each.rule === rule);
-      if (before === undefined) throw missing(`no such ha rule '${rule}'`);
-      if (before.type !== type)
-        throw refused(`cannot change type of rule '${rule}' from ${before.type} to ${type}`);
-      const after = this.#changed(before, options, remove);
-      const others = all.filter((each) => each !== before);
-      this.#requireSound(tx, after, others);
-      tx.put(ruleCollection, rule, after);
-    });
+    await prefixed("update HA rules failed", () =>
+      this.#records.transact((tx) => {
+        requireDigest(tx, digest, "rules");
+        const all = tx.list(ruleCollection).map(({ value }) => value);
+        const before = all.find((each) => each.rule === rule);
+        if (before === undefined) throw missing(`HA rule '${rule}' does not exist`);
+        if (before.type !== type)
+          throw refused(`cannot change type of rule '${rule}' from ${before.type} to ${type}`);
+        const after = this.#changed(before, options, remove);
+        const others = all.filter((each) => each !== before);
+        this.#requireSound(tx, after, others);
+        tx.put(ruleCollection, rule, after);
+      }),
+    );
   }
 
+  /** One that is not there is gone already, as with PVE. */
   async remove(rule: string): Promise<void> {
     await this.#records.transact((tx) => {
-      if (tx.get(ruleCollection, rule) === undefined) throw missing(`no such ha rule '${rule}'`);
-      tx.delete(ruleCollection, rule);
+      if (tx.has(ruleCollection, rule)) tx.delete(ruleCollection, rule);
     });
   }
 
@@ -114,38 +124,43 @@ export class HaRules {
 
   #changed(before: HaRuleRecord, options: RuleOptions, remove: readonly string[]): HaRuleRecord {
     const { nodes, strict, affinity, disable, comment, resources } = options;
-    const strange = foreignTo[before.type].find((key) => options[key] !== undefined || remove.includes(key));
+    const strange = foreignTo[before.type].find((key) => options[key] !== undefined);
     if (strange !== undefined) throw refused(`unexpected property '${strange}'`);
-    if (nodes !== undefined) this.#config.requireNodes(nodes);
+    const { required, optional } = propertiesOf[before.type];
+    requireRemovable(remove, optional, required);
+    const both = remove.find((key) => options[key as keyof RuleOptions] !== undefined);
+    if (both !== undefined) throw refused(`cannot set and delete property '${both}' at the same time!`);
     const kept = <K extends keyof HaRuleRecord>(key: K): HaRuleRecord[K] | undefined =>
       remove.includes(key) ? undefined : before[key];
     const after: HaRuleRecord = {
       rule: before.rule,
       type: before.type,
       order: before.order,
-      resources:
-        resources === undefined
-          ? before.resources
-          : splitList(resources).map((each) => this.#config.sid(each)),
+      resources: resources === undefined ? before.resources : this.#sids(resources),
       ...given({
-        nodes: nodes ?? kept("nodes"),
+        nodes: nodes ?? before.nodes,
         strict: strict ?? kept("strict"),
-        affinity: affinity ?? kept("affinity"),
+        affinity: affinity ?? before.affinity,
         disable: disable ?? kept("disable"),
         comment: comment ?? kept("comment"),
       }),
     };
-    const needs = after.type === "node-affinity" ? "nodes" : "affinity";
-    if (after[needs] === undefined)
-      throw parameterError({ [needs]: `property is missing and it is not optional` });
+    const missed = required.find((key) => after[key] === undefined);
+    if (missed !== undefined) throw refused(`missing value for required option '${missed}'`);
     return after;
   }
 
+  /** Each once: who is named twice is one resource. */
+  #sids(resources: string): readonly string[] {
+    return [...new Set(splitList(resources).map((each) => this.#config.sid(each)))].toSorted();
+  }
+
+  /** With PVE's words for what speaks against it. */
   #requireSound(tx: Tx, rule: HaRuleRecord, others: readonly HaRuleRecord[]): void {
     const known = tx.list(resourceCollection).map(({ value }) => value);
-    const stranger = rule.resources.find((sid) => !known.some((each) => each.sid === sid));
-    if (stranger !== undefined)
-      throw parameterError({ resources: `cannot use unmanaged resource(s) ${stranger}.` });
+    const strangers = rule.resources.filter((sid) => !known.some((each) => each.sid === sid));
+    if (strangers.length > 0) throw refused(`cannot use unmanaged resource(s) ${strangers.join(", ")}.`);
+    if (rule.nodes !== undefined) this.#config.requireNodes(rule.nodes);
     if (rule.disable === true) return;
     const groups = tx.list(groupCollection).map(({ value }) => value);
     const rules = rulesOf([...others, rule], groups, known);
@@ -157,7 +172,9 @@ export class HaRules {
         ? crowdedText(crowdedApart(rules, this.#nodes()))
         : undefined);
     if (why !== undefined)
-      throw parameterError({ [`${rule.type}`]: `Rule '${rule.rule}' is invalid: ${why}` });
+      throw new AppError("request.invalid", `Rule '${rule.rule}' is invalid.`, {
+        errors: { resources: why },
+      });
   }
 
   #all(): readonly HaRuleRecord[] {

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { commandCollection } from "@gpve/domain/ha/collections.ts";
+import { commandCollection, managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
+import { emptyManagerStatus, type ServiceStatus } from "@gpve/domain/ha/model.ts";
 import { HaWorld } from "../../../testing/ha-world.ts";
 import { createHaHandlers } from "./ha-handlers.ts";
 
@@ -33,7 +34,7 @@ test("resources are added, shown, changed and removed, by bare number too", asyn
     await call("POST /cluster/ha/resources", { sid: "100", state: "enabled", comment: "web" }),
   ).toBeNull();
   await expect(call("POST /cluster/ha/resources", { sid: "vm:100" })).rejects.toThrow(
-    "resource ID 'vm:100' already defined",
+    "create resource failed: resource ID 'vm:100' already defined",
   );
   await expect(call("POST /cluster/ha/resources", { sid: "ct:101" })).rejects.toThrow(
     "guest 101 is 'vm:101'",
@@ -78,7 +79,13 @@ test("resources are added, shown, changed and removed, by bare number too", asyn
   await expect(call("PUT /cluster/ha/resources/{sid}", { sid: "100", digest })).rejects.toThrow(
     "detected modified configuration",
   );
-  await expect(call("PUT /cluster/ha/resources/{sid}", { sid: "101" })).rejects.toThrow("no such resource");
+  await expect(call("PUT /cluster/ha/resources/{sid}", { sid: "101" })).rejects.toThrow(
+    "update resources config failed: no such resource 'vm:101'",
+  );
+  for (const key of ["sid", "nodes"])
+    await expect(call("PUT /cluster/ha/resources/{sid}", { sid: "100", delete: key })).rejects.toThrow(
+      `no such option '${key}'`,
+    );
   await expect(call("GET /cluster/ha/resources/{sid}", { sid: "ct:999" })).rejects.toThrow("'ct:999'");
   await call("DELETE /cluster/ha/resources/{sid}", { sid: "vm:100" });
   await expect(call("DELETE /cluster/ha/resources/{sid}", { sid: "vm:100" })).rejects.toThrow(
@@ -131,35 +138,39 @@ test("rules are refused where they contradict others, and forget resources that 
   const errorOf = async (work: Promise<unknown>) =>
     work.then(
       () => undefined,
-      (err: unknown) => (err as { errors?: object }).errors,
+      (err: unknown) => {
+        const { message, pveStatus } = err as { message: string; pveStatus: number };
+        return `${pveStatus} ${message}`;
+      },
     );
   const contradiction = {
     rule: "both",
     type: "resource-affinity",
     affinity: "positive",
-    resources: "100,101",
+    resources: "vm:100,vm:101",
   };
-  expect(await errorOf(add(contradiction))).toEqual({
-    "resource-affinity": expect.stringContaining("shares two or more resources with a negative") as unknown,
-  });
+  const onceMore = { ...contradiction, rule: "x" };
+  const home = { rule: "x", type: "node-affinity", resources: "vm:100" };
+  expect(await errorOf(add(contradiction))).toBe(
+    "500 create ha rule failed: 400 Rule 'both' is invalid.\nresources: rule shares two or more resources with a negative resource affinity rule",
+  );
+  expect(await errorOf(add({ ...onceMore, affinity: "negative", resources: "vm:100,vm:100" }))).toContain(
+    "resources: rule is ineffective as there are less than two resources",
+  );
   expect(await errorOf(add({ ...contradiction, disable: true }))).toBeUndefined();
-  expect(await errorOf(add({ ...contradiction, rule: "x", resources: "100,vm:103" }))).toHaveProperty(
-    "resources",
+  expect(await errorOf(add({ ...onceMore, resources: "vm:104,vm:100,vm:103" }))).toBe(
+    "500 create ha rule failed: cannot use unmanaged resource(s) vm:103, vm:104.",
   );
-  expect(await errorOf(add({ rule: "x", type: "node-affinity", resources: "100" }))).toHaveProperty("nodes");
-  expect(await errorOf(add({ rule: "x", type: "node-affinity", resources: "100", nodes: "n9" }))).toEqual({
-    nodes: "no such cluster node 'n9'",
-  });
-  await expect(add({ ...contradiction, rule: "x", strict: true })).rejects.toThrow(
-    "unexpected property 'strict'",
+  expect(await errorOf(add(home))).toBe("500 missing value for required option 'nodes'");
+  expect(await errorOf(add({ ...home, nodes: "n9,n1,n8:3" }))).toBe(
+    "500 create ha rule failed: cannot use non-existant node(s) n8, n9.",
   );
-  await expect(add({ ...contradiction, rule: "x", nodes: "n1" })).rejects.toThrow(
-    "unexpected property 'nodes'",
+  expect(await errorOf(add({ ...onceMore, strict: true }))).toBe("500 unexpected property 'strict'");
+  expect(await errorOf(add({ ...onceMore, nodes: "n1" }))).toBe("500 unexpected property 'nodes'");
+  expect(await errorOf(add({ ...home, nodes: "n1", affinity: "negative" }))).toBe(
+    "500 unexpected property 'affinity'",
   );
-  await expect(
-    add({ rule: "x", type: "node-affinity", resources: "102", nodes: "n1", affinity: "negative" }),
-  ).rejects.toThrow("unexpected property 'affinity'");
-  await add({ rule: "home", type: "node-affinity", resources: "102", nodes: "n1:2,n3", strict: true });
+  await add({ rule: "home", type: "node-affinity", resources: "vm:102", nodes: "n1:2,n3", strict: true });
   expect(await call("GET /cluster/ha/rules", { resource: "102" })).toMatchObject([
     { rule: "home", type: "node-affinity", resources: "vm:102", nodes: "n1:2,n3", strict: 1 },
   ]);
@@ -177,8 +188,16 @@ test("rules are refused where they contradict others, and forget resources that 
   await expect(
     call("PUT /cluster/ha/rules/{rule}", { rule: "home", type: "resource-affinity" }),
   ).rejects.toThrow("cannot change type");
-  await expect(call("PUT /cluster/ha/rules/{rule}", { rule: "z", type: "node-affinity" })).rejects.toThrow(
-    "no such ha rule 'z'",
+  const set = (params: object) => errorOf(call("PUT /cluster/ha/rules/{rule}", params));
+  expect(await set({ rule: "z", type: "node-affinity" })).toBe(
+    "500 update HA rules failed: HA rule 'z' does not exist",
+  );
+  const unset = (key: string, more: object = {}) =>
+    set({ rule: "home", type: "node-affinity", delete: key, ...more });
+  expect(await unset("nodes")).toBe("500 update HA rules failed: unable to delete required option 'nodes'");
+  expect(await unset("affinity")).toBe("500 update HA rules failed: no such option 'affinity'");
+  expect(await unset("comment", { comment: "d" })).toBe(
+    "500 update HA rules failed: cannot set and delete property 'comment' at the same time!",
   );
   await call("DELETE /cluster/ha/resources/{sid}", { sid: "102" });
   await expect(call("GET /cluster/ha/rules/{rule}", { rule: "home" })).rejects.toThrow("no such ha rule");
@@ -187,13 +206,16 @@ test("rules are refused where they contradict others, and forget resources that 
     resources: "vm:100",
   });
   await call("DELETE /cluster/ha/rules/{rule}", { rule: "apart" });
-  await expect(call("DELETE /cluster/ha/rules/{rule}", { rule: "apart" })).rejects.toThrow("no such ha rule");
+  expect(await call("DELETE /cluster/ha/rules/{rule}", { rule: "apart" })).toBeNull();
 });
 
 test("groups, as older clients know them", async () => {
   await call("POST /cluster/ha/groups", { group: "g", nodes: "n1,n2:2", restricted: true });
   await expect(call("POST /cluster/ha/groups", { group: "g", nodes: "n1" })).rejects.toThrow(
-    "already defined",
+    "create ha group failed: ha group ID 'g' already defined",
+  );
+  await expect(call("PUT /cluster/ha/groups/{group}", { group: "g", delete: "nodes" })).rejects.toThrow(
+    "update ha group failed: unable to delete required option 'nodes'",
   );
   await call("PUT /cluster/ha/groups/{group}", { group: "g", nofailback: true, delete: "restricted" });
   expect(await call("GET /cluster/ha/groups/{group}", { group: "g" })).toMatchObject({
@@ -203,6 +225,9 @@ test("groups, as older clients know them", async () => {
     restricted: 0,
     nofailback: 1,
   });
+  await call("PUT /cluster/ha/groups/{group}", { group: "g", comment: "c" });
+  await call("PUT /cluster/ha/groups/{group}", { group: "g", delete: "comment" });
+  expect(await call("GET /cluster/ha/groups/{group}", { group: "g" })).not.toHaveProperty("comment");
   await call("POST /cluster/ha/resources", { sid: "100", group: "g" });
   await expect(call("POST /cluster/ha/resources", { sid: "101", group: "h" })).rejects.toThrow();
   await expect(call("DELETE /cluster/ha/groups/{group}", { group: "g" })).rejects.toThrow(
@@ -214,6 +239,7 @@ test("groups, as older clients know them", async () => {
   expect(world.service("vm:100")).toMatchObject({ node: "n2", state: "started" });
   await call("PUT /cluster/ha/resources/{sid}", { sid: "100", delete: "group" });
   await call("DELETE /cluster/ha/groups/{group}", { group: "g" });
+  expect(await call("DELETE /cluster/ha/groups/{group}", { group: "g" })).toBeNull();
   expect(await call("GET /cluster/ha/groups")).toEqual([]);
   await expect(call("GET /cluster/ha/groups/{group}", { group: "g" })).rejects.toThrow(
     "no such ha group 'g'",
@@ -229,14 +255,9 @@ test("a rule that leaves those who must be apart too few nodes is refused, and s
   await add({ rule: "three", type: "resource-affinity", affinity: "negative", resources: "100,101,102" });
   await home("c", "102", "n2,n3");
   await home("a", "100", "n1");
-  const refusal = await home("b", "101", "n1").then(
-    () => undefined,
-    (err: unknown) => (err as { errors?: object }).errors,
+  await expect(home("b", "101", "n1")).rejects.toThrow(
+    "Rule 'b' is invalid.\nresources: vm:100, vm:101 must be apart, and rules that are strict leave them n1",
   );
-  expect(refusal).toEqual({
-    "node-affinity":
-      "Rule 'b' is invalid: vm:100, vm:101 must be apart, and rules that are strict leave them n1",
-  });
   await home("b", "101", "n1,n2");
 });
 
@@ -260,6 +281,28 @@ test("moves are told to the manager, with who goes along, unless a rule keeps th
     call("POST /cluster/ha/resources/{sid}/relocate", { sid: "100", node: "n9" }),
   ).rejects.toThrow();
   expect(lines()).toEqual(["migrate vm:100 n1"]);
+});
+
+test("what failed wants to be disabled before anything else is asked of it", async () => {
+  for (const sid of ["100", "101"]) await call("POST /cluster/ha/resources", { sid });
+  const status = {
+    ...emptyManagerStatus(),
+    services: { "vm:100": { state: "error", node: "n2", uid: "x" } as ServiceStatus },
+  };
+  await world.records.transact((tx) => tx.put(managerCollection, MANAGER_STATUS_ID, status));
+  const text = "service 'vm:100' in error state, must be disabled and fixed first";
+  const one = { sid: "100" };
+  await expect(call("PUT /cluster/ha/resources/{sid}", { ...one, state: "started" })).rejects.toThrow(text);
+  for (const kind of ["migrate", "relocate"])
+    await expect(call(`POST /cluster/ha/resources/{sid}/${kind}`, { ...one, node: "n1" })).rejects.toThrow(
+      text,
+    );
+  await call("PUT /cluster/ha/resources/{sid}", { ...one, state: "disabled" });
+  await call("PUT /cluster/ha/resources/{sid}", { sid: "101", state: "ignored" });
+  for (const sid of ["101", "102"])
+    await expect(call("POST /cluster/ha/resources/{sid}/migrate", { sid, node: "n1" })).rejects.toThrow(
+      `resource 'vm:${sid}' is not HA managed`,
+    );
 });
 
 test("status shows quorum, manager, nodes and services, and how it is disarmed and armed", async () => {

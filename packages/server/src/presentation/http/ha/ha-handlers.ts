@@ -25,7 +25,8 @@ export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveH
     { sid: text, node }: { readonly sid: string; readonly node: string },
     ctx: RequestContext,
   ) => {
-    const { sid } = config.resource(text);
+    const sid = config.sid(text);
+    config.requireManaged(sid);
     config.requireNode(node);
     const { together, blocking } = rules.effectsOf(sid, node);
     if (blocking.length === 0) await tell(`${kind} ${sid} ${node}`, ctx);
@@ -82,7 +83,7 @@ export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveH
       config.groups().map((group) => ({ ...groupRow(group), digest: groupDigest() })),
     "POST /cluster/ha/groups": async ({ group, nodes, restricted, nofailback, comment }) => {
       const flags = { restricted: restricted ?? false, nofailback: nofailback ?? false };
-      await config.putGroup({ group, nodes, ...flags, ...given({ comment }) }, true);
+      await config.addGroup({ group, nodes, ...flags, ...given({ comment }) });
       return null;
     },
     "GET /cluster/ha/groups/{group}": ({ group }) => ({
@@ -90,17 +91,7 @@ export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveH
       digest: groupDigest(),
     }),
     "PUT /cluster/ha/groups/{group}": async ({ group, delete: remove, digest, ...options }) => {
-      const { comment, ...before } = config.group(group);
-      const gone = splitList(remove ?? "");
-      const kept = gone.includes("comment") ? undefined : comment;
-      const after = {
-        ...before,
-        ...(gone.includes("restricted") ? { restricted: false } : {}),
-        ...(gone.includes("nofailback") ? { nofailback: false } : {}),
-        ...given({ comment: kept }),
-        ...given(options),
-      };
-      await config.putGroup({ ...after, group }, false, digest);
+      await config.setGroup(group, options, { remove: splitList(remove ?? ""), digest });
       return null;
     },
     "DELETE /cluster/ha/groups/{group}": async ({ group }) => {
