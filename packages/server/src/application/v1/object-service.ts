@@ -35,7 +35,7 @@ export interface ObjectServiceDeps {
   readonly validator: Validator;
   readonly idempotency: Idempotency;
   readonly adapters: readonly KindAdapter[];
-  /** Absent: pages of a list begun at another server end with 410. */
+  /** For pages of a list that was begun at another server. */
   readonly history: ObjectsAt;
 }
 

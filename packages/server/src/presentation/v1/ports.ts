@@ -41,7 +41,7 @@ export interface V1Deps extends Pick<
   readonly clock: Clock;
   /** From createKindAdapters, and of the modules. */
   readonly adapters: readonly KindAdapter[];
-  /** From objectsFromHistory; absent: a list cannot be continued at another server. */
+  /** From objectsFromHistory: lists can be continued at another server. */
   readonly history: ObjectsAt;
   readonly submitApply: SubmitApply;
   readonly auditLog: Pick<AuditLog, "list" | "verify">;
@@ -102,7 +102,6 @@ export interface V1Deps extends Pick<
   /** A PNG. */
   readonly vmScreenshot: (node: string, vmid: string, ctx: RequestContext) => Promise<Uint8Array>;
   readonly vmLog: (node: string, vmid: string, ctx: RequestContext) => Promise<unknown>;
-  /** Absent: nothing is placed here. */
   readonly scheduler: SchedulerFace;
   readonly invite: (options: {
     ttlMs: number;
