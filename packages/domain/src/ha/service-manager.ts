@@ -10,7 +10,7 @@ import { Rebalancer } from "./rebalancer.ts";
 import type { Placement } from "./select-node.ts";
 import { advance } from "./service-states.ts";
 import type { StepContext } from "./step-context.ts";
-import { Usage, nodesUsedBy } from "./usage.ts";
+import { Usage } from "./usage.ts";
 
 export class Manager {
   readonly #env: HaEnvironment;
@@ -197,7 +197,7 @@ export class Manager {
   #placement(config: ReadonlyMap<string, ServiceConfig>): Placement {
     const online = this.#nodes.online();
     const usage = new Usage(this.#env, online);
-    for (const [sid, service] of Object.entries(this.#status.services)) usage.add(sid, nodesUsedBy(service));
+    for (const [sid, service] of Object.entries(this.#status.services)) usage.add(sid, service);
     const rules = compileRules(
       this.#env
         .rules()

@@ -42,13 +42,14 @@ export class Usage {
     }
   }
 
-  add(sid: string, nodes: readonly string[]): void {
-    for (const node of nodes) {
+  add(sid: string, service: ServiceStatus): void {
+    const measured = this.#measured() && this.#runs(service);
+    const load = this.#env.serviceLoad(sid, measured);
+    for (const node of nodesUsedBy(service)) {
       const use = this.#nodes.get(node);
       if (use === undefined) continue;
-      const load = this.#env.serviceLoad(sid, this.#measured());
       use.count++;
-      use.cpu += cpuOf(load, use.capacity);
+      use.cpu += measured ? load.cpu : cpuOf(load, use.capacity);
       use.memory += load.memory;
     }
   }
@@ -70,9 +71,15 @@ export class Usage {
     return this.#env.settings().scheduler === "dynamic";
   }
 
-  /** The cluster as it would be with the service on that node: mean and peak of both resources. */
+  /** Before it runs it uses nothing, which says nothing of what it will use. */
+  #runs({ state, node, uid }: ServiceStatus): boolean {
+    if (state !== "started") return state !== "request_start_balance";
+    return this.#env.localStatus(node)?.results[uid]?.exit === "success";
+  }
+
+  /** The cluster as it would be with the service on that node, using all that it may: mean and peak of both resources. */
   #criteriaWith(sid: string, target: string): readonly number[] {
-    const load = this.#env.serviceLoad(sid, this.#measured());
+    const load = this.#env.serviceLoad(sid, false);
     let [cpuSquares, cpuPeak, memorySquares, memoryPeak] = [0, 0, 0, 0];
     for (const [name, use] of this.#nodes) {
       const here = name === target;
@@ -97,7 +104,7 @@ export class Usage {
 /** Memory counts for more than processor time, which can be shared; peaks for more than means. */
 const startWeights = [-1, -2, -5, -10];
 
-/** No processor limit means all of them. */
+/** Configured: no processor limit means all of them. */
 function cpuOf(load: Load, capacity: Load): number {
   return load.cpu === 0 ? capacity.cpu : load.cpu;
 }

@@ -230,6 +230,32 @@ describe("placement", () => {
     expect(new Set(Object.values(world.manager.services).map(({ node }) => node)).size).toBe(3);
   });
 
+  test("takes what runs for what it uses, and what is to start for all that it may use", () => {
+    const idle = {
+      services: { "vm:101": { node: "node1" }, "vm:102": { node: "node2" }, "vm:103": { node: "node3" } },
+      loads: {
+        "vm:101": { cpu: 1, memory: 4 },
+        "vm:102": { cpu: 8, memory: 4 },
+        "vm:103": { cpu: 1, memory: 4 },
+      },
+      measured: { "vm:102": { cpu: 0, memory: 4 }, "vm:103": { cpu: 3, memory: 4 } },
+    };
+    const settings = { scheduler: "dynamic" as const };
+    const moved = play({ ...idle, settings, script: [["crm node1 enable-node-maintenance"]] });
+    expect(where(moved)["vm:101"]).toBe("started node2 node2");
+
+    const large = { cpu: 1, memory: 8 };
+    const asleep = { cpu: 0, memory: 1 };
+    const lost = play({
+      services: { "vm:101": { node: "node3" }, "vm:102": { node: "node3" }, "vm:103": { node: "node2" } },
+      loads: { "vm:101": large, "vm:102": large, "vm:103": large },
+      measured: { "vm:101": asleep, "vm:102": asleep, "vm:103": { cpu: 0, memory: 2 } },
+      settings,
+      script: [["power node3 off"], ["delay 300"]],
+    });
+    expect(where(lost)).toMatchObject({ "vm:101": "started node1 node1", "vm:102": "started node2 node2" });
+  });
+
   test.each(["bruteforce", "topsis"] as const)("evens measured load out by %s", (method) => {
     const services = {
       "vm:101": { node: "node1" },

@@ -16,9 +16,18 @@ interface Given {
   readonly rules?: string;
   readonly settings?: Partial<HaSettings>;
   readonly loads?: Readonly<Record<string, Load>>;
+  /** What they use, where that is not what they may use. */
+  readonly measured?: Readonly<Record<string, Load>>;
 }
 
-export function play({ services, script, rules = "", settings = {}, loads = {} }: Given): World {
+export function play({
+  services,
+  script,
+  rules = "",
+  settings = {},
+  loads = {},
+  measured = loads,
+}: Given): World {
   const capacity = { cpu: 8, memory: 16 };
   const world = new Simulation({
     hardware: new Map(names.map((name) => [name, { power: false, network: false, capacity }])),
@@ -26,7 +35,7 @@ export function play({ services, script, rules = "", settings = {}, loads = {} }
       Object.entries(services).map(([sid, config]) => [sid, { ...defaultService, ...config }]),
     ),
     configured: new Map(Object.entries(loads)),
-    measured: new Map(Object.entries(loads)),
+    measured: new Map(Object.entries(measured)),
     rules: parseRules(rules),
     settings: { ...defaultSettings, ...settings },
     manager: emptyManagerStatus(),
