@@ -9,6 +9,7 @@ export interface Placement {
   readonly usage: Usage;
   readonly online: readonly string[];
   readonly services: Readonly<Record<string, ServiceStatus>>;
+  readonly config: ReadonlyMap<string, ServiceConfig>;
 }
 
 /**
@@ -33,7 +34,8 @@ export function selectNode(
   // Without failback a service stays wherever it may be at all, also when a maintenance is over.
   if (mode === "stay" && !config.failback && allowed.includes(service.node)) return service.node;
   const home = service.maintenanceNode;
-  if (home !== undefined && preferred.includes(home)) return home;
+  if (home !== undefined && (preferred.includes(home) || allGoHome(placement, sid, home, untried)))
+    return home;
   if (mode === "stay" && preferred.includes(service.node)) return service.node;
 
   const scores = placement.usage.scores(sid);
@@ -41,6 +43,20 @@ export function selectNode(
     (a, b) => (scores.get(a) ?? 0) - (scores.get(b) ?? 0) || (a < b ? -1 : 1),
   );
   return ranked[0];
+}
+
+/** Those that belong together left a node for its maintenance together: the first to go back leads the others. */
+function allGoHome(placement: Placement, sid: string, home: string, allowed: readonly string[]): boolean {
+  const top = topNodes(placement, sid, allowed, false);
+  return (
+    top.includes(home) &&
+    [...(placement.rules.together.get(sid) ?? [])].every((mate) => {
+      const service = placement.services[mate];
+      const at = service === undefined ? undefined : nodesUsedBy(service).at(-1);
+      const follows = service?.maintenanceNode === home && placement.config.get(mate)?.failback === true;
+      return at === undefined || at === home || follows;
+    })
+  );
 }
 
 /** Online nodes on which the rules let it be at all. */
@@ -58,7 +74,8 @@ export function allowedNodes(placement: Placement, sid: string): readonly string
   );
 }
 
-function preferredNodes(
+/** Those of the highest priority, whoever it belongs with. */
+function topNodes(
   placement: Placement,
   sid: string,
   allowed: readonly string[],
@@ -70,8 +87,16 @@ function preferredNodes(
   const named = placement.online.filter((node) => home?.strict !== true || home.nodes.has(node));
   // A running service waits for its place rather than go to a worse one; one that is down takes what it can get.
   const highest = Math.max(...(anyPriority ? allowed : named).map(priority));
-  const top = allowed.filter((node) => priority(node) === highest);
+  return allowed.filter((node) => priority(node) === highest);
+}
 
+function preferredNodes(
+  placement: Placement,
+  sid: string,
+  allowed: readonly string[],
+  anyPriority: boolean,
+): readonly string[] {
+  const top = topNodes(placement, sid, allowed, anyPriority);
   const mates = new Map<string, number>();
   for (const other of placement.rules.together.get(sid) ?? []) {
     const service = placement.services[other];

@@ -207,6 +207,6 @@ export class Manager {
     const dropped = rules.dropped.map(({ id, reason }) => `ignoring rule '${id}', because ${reason}`);
     if (dropped.join() !== this.#saidDropped) for (const text of dropped) this.#env.log("notice", text);
     this.#saidDropped = dropped.join();
-    return { rules, usage, online, services: this.#status.services };
+    return { rules, usage, online, services: this.#status.services, config };
   }
 }
