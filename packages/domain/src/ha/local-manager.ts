@@ -71,8 +71,7 @@ export class LocalManager {
   #step(): boolean {
     switch (this.#state) {
       case "wait_for_agent_lock":
-        if (this.#ending !== undefined && this.#mode !== "maintenance") return this.#exit();
-        if (this.#ending !== undefined && this.#servicesHere() === 0) return this.#exit();
+        if (this.#ending !== undefined && !this.#sendsAway()) return this.#exit();
         if (this.#mayActivate() && this.#takeLease()) {
           this.#to(this.#mode === "maintenance" ? "maintenance" : "active");
           return this.#active();
@@ -149,6 +148,11 @@ export class LocalManager {
     this.#idleRounds = 0;
     this.#env.log("info", `node had no service configured for ${limit} rounds, going idle.`);
     return true;
+  }
+
+  /** Without a lease nothing can be sent away: disarmed, cut off or fenced, it goes down as it is. */
+  #sendsAway(): boolean {
+    return this.#mode === "maintenance" && this.#servicesHere() > 0 && this.#mayActivate();
   }
 
   #mayActivate(): boolean {

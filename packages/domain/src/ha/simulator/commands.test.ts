@@ -183,3 +183,16 @@ test("a local manager that is restarted in maintenance calls nobody back, and le
   expect(said(world, "stopping service vm:105")).toBe(false);
   expect(where(world)).toMatchObject({ "vm:103": "started node2 node2", "vm:105": "started node3 node3" });
 });
+
+test("a node reboots also when its coordinator was stopped before, and when nobody can be sent away since all is disarmed", () => {
+  const services = { "vm:103": { node: "node3" } };
+  const stopped = play({ services, script: [["crm node3 stop"], ["reboot node3"]] });
+  expect(where(stopped)).toEqual({ "vm:103": "started node3 node3" });
+  const disarmed = play({
+    services,
+    settings: { shutdownPolicy: "migrate" },
+    script: [["crm node1 disarm-ha ignore"], ["reboot node3"]],
+  });
+  expect(disarmed.log.filter(({ text }) => text === "execute power node3 on")).toHaveLength(2);
+  expect(disarmed.manager.nodes["node3"]).toBe("online");
+});

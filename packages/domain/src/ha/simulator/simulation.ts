@@ -188,14 +188,22 @@ export class Simulation {
     if (processes.ending === "restart") {
       processes.ending = undefined;
       processes.lrm = this.#newLrm(node);
-    } else if (processes.ending !== undefined) this.execute(`crm ${node} stop`, processes.ending);
+    } else if (processes.ending !== undefined) {
+      this.execute(`crm ${node} stop`, processes.ending);
+      // Stopped before: nothing is left to wait for.
+      if (processes.crm === undefined) this.#goDown(node);
+    }
   }
 
   #crmEnded(node: string): void {
     const processes = this.#of(node);
     processes.crm = undefined;
     this.world.say("info", `${node}/crm`, "exit (loop end)");
-    const { ending } = processes;
+    this.#goDown(node);
+  }
+
+  #goDown(node: string): void {
+    const { ending } = this.#of(node);
     if (ending === undefined || ending === "restart") return;
     this.execute(`power ${node} off`, ending);
     if (ending === "reboot") this.execute(`power ${node} on`, ending);
