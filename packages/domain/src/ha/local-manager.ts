@@ -115,9 +115,11 @@ export class LocalManager {
       return true;
     }
     if (this.#ending !== undefined && this.#mode !== "maintenance") {
+      const services = this.#manager?.services ?? {};
+      this.#work.finishMoves(services);
       // A restart of this process touches no guest; when the machine goes down they go first.
-      if (this.#ending !== "restart") this.#work.stopAll(this.#manager?.services ?? {});
-      if (this.#mode === "restart" && !this.#frozen()) return true;
+      if (this.#ending !== "restart") this.#work.stopAll(services);
+      if (this.#work.isMoving() || (this.#mode === "restart" && !this.#frozen())) return true;
       return this.#ending !== "restart" && this.#running() > 0 ? true : this.#exit();
     }
     if (this.#ending !== undefined && (this.#servicesHere() === 0 || this.#cannotLeave()))

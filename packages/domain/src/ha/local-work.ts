@@ -2,6 +2,8 @@
 import type { HaEnvironment, Outcome } from "./environment.ts";
 import type { ExitCode, LocalStatus, ServiceStatus } from "./model.ts";
 
+const MOVE = "move";
+
 export class LocalWork {
   readonly #env: HaEnvironment;
   readonly #startFailures = new Map<string, number>();
@@ -19,11 +21,14 @@ export class LocalWork {
     return { ...this.#results };
   }
 
-  carryOut(services: Readonly<Record<string, ServiceStatus>>): void {
+  carryOut(
+    services: Readonly<Record<string, ServiceStatus>>,
+    isMeant: (service: ServiceStatus) => boolean = () => true,
+  ): void {
     const known = new Set(Object.values(services).map(({ uid }) => uid));
     this.#results = Object.fromEntries(Object.entries(this.#results).filter(([uid]) => known.has(uid)));
     for (const [sid, service] of Object.entries(services).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-      if (service.node !== this.#env.node) continue;
+      if (service.node !== this.#env.node || !isMeant(service)) continue;
       const last = this.#results[service.uid]?.exit;
       // What runs or stands still is looked after again and again; everything else is done once.
       const kept = service.state === "stopped" || (service.state === "started" && last !== "error");
@@ -33,11 +38,23 @@ export class LocalWork {
     }
   }
 
-  /** For a node that goes down: whatever runs under our care is stopped. */
+  /** For a node that goes down: whoever is on its way goes on. */
+  finishMoves(services: Readonly<Record<string, ServiceStatus>>): void {
+    this.carryOut(services, ({ target }) => target !== undefined);
+  }
+
+  isMoving(): boolean {
+    return [...this.#underWay.values()].includes(MOVE);
+  }
+
+  /** Whatever else runs under our care is stopped. */
   stopAll(services: Readonly<Record<string, ServiceStatus>>): void {
-    for (const [sid, { node, state }] of Object.entries(services).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-      if (node === this.#env.node && state !== "error" && this.#env.guests.isRunning(sid))
-        this.#stop(sid, undefined);
+    for (const [sid, { node, state, target, uid }] of Object.entries(services).toSorted(([a], [b]) =>
+      a < b ? -1 : 1,
+    )) {
+      if (node !== this.#env.node || state === "error") continue;
+      const leaves = target !== undefined && this.#results[uid] === undefined;
+      if (!leaves && this.#env.guests.isRunning(sid)) this.#stop(sid, undefined);
     }
   }
 
@@ -147,7 +164,7 @@ export class LocalWork {
 
   /** Says what begins, and only then. */
   #follow(sid: string, text: string | undefined, work: () => Outcome): Outcome {
-    const what = text ?? "move";
+    const what = text ?? MOVE;
     if (this.#underWay.get(sid) !== what && text !== undefined) this.#env.log("info", text);
     const outcome = work();
     if (outcome === "pending") this.#underWay.set(sid, what);
