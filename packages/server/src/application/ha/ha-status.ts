@@ -12,8 +12,9 @@ import {
   MANAGER_STATUS_ID,
   resourceCollection,
   type Evidence,
+  type HaResource,
 } from "@gpve/domain/ha/collections.ts";
-import { emptyManagerStatus, type ManagerStatus } from "@gpve/domain/ha/model.ts";
+import { emptyManagerStatus, type ManagerStatus, type ServiceStatus } from "@gpve/domain/ha/model.ts";
 import { leaseCollection, leaseId } from "@gpve/domain/ha/node-lease.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -116,7 +117,7 @@ export class HaStatus {
 
   #quorum(): Row {
     const { localNode, quorate } = this.#deps;
-    const status = quorate() ? "OK" : "No quorum on node!";
+    const status = quorate() ? "OK" : `No quorum on node '${localNode}'!`;
     return { id: "quorum", type: "quorum", node: localNode, status, quorate: quorate() ? 1 : 0 };
   }
 
@@ -179,43 +180,70 @@ export class HaStatus {
     ];
   }
 
+  /** First what the manager knows, also of what is no resource any more; then what it has not looked at yet. */
   #services(): readonly Row[] {
     const { records } = this.#deps;
     const { services } = this.#status();
-    return records
-      .collection(resourceCollection)
-      .list()
-      .map(({ value }): Row => {
-        const service = services[value.sid];
-        const guest = records.collection(guestCollection).get(value.sid.split(":")[1] ?? "")?.value;
-        const node = service?.node ?? guest?.node ?? "";
-        const state =
-          guest === undefined
-            ? "deleting"
-            : value.state === "ignored"
-              ? "ignored"
-              : (service?.state ?? "queued");
-        return {
-          id: `service:${value.sid}`,
-          type: "service",
-          sid: value.sid,
-          node,
-          state,
-          status: `${value.sid} (${node}, ${state})`,
-          request_state: value.state,
-          max_restart: value.maxRestart,
-          max_relocate: value.maxRelocate,
-          failback: value.failback ? 1 : 0,
-          "auto-rebalance": value.autoRebalance ? 1 : 0,
-          ...given({ crm_state: service?.state }),
-        };
-      });
+    const resources = new Map(
+      records
+        .collection(resourceCollection)
+        .list()
+        .map(({ value }) => [value.sid, value]),
+    );
+    const known = Object.keys(services).toSorted();
+    const fresh = [...resources.keys()].filter((sid) => !known.includes(sid)).toSorted();
+    return [...known, ...fresh].map((sid): Row => {
+      const [service, resource] = [services[sid], resources.get(sid)];
+      const guest = records.collection(guestCollection).get(sid.split(":")[1] ?? "")?.value;
+      const node = service?.node ?? guest?.node ?? "---";
+      const state = shownState(service, resource, guest !== undefined);
+      return {
+        id: `service:${sid}`,
+        type: "service",
+        sid,
+        node,
+        state,
+        status: `${sid} (${node}, ${state})`,
+        ...given({ crm_state: service?.state }),
+        ...(resource === undefined ? {} : wishesOf(resource)),
+      };
+    });
   }
 
   #status(): ManagerStatus {
     const { records } = this.#deps;
     return records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value ?? emptyManagerStatus();
   }
+}
+
+/** What is on its way is said at once, before the manager has come round to it. In PVE's words. */
+function shownState(
+  service: ServiceStatus | undefined,
+  resource: HaResource | undefined,
+  isThere: boolean,
+): string {
+  if (resource === undefined) return "deleting";
+  const { state: wanted } = resource;
+  if (wanted === "ignored") return "ignored";
+  if (!isThere) return "not found";
+  if (service === undefined) return "queued";
+  const { state } = service;
+  if (state === "stopped" && wanted === "started") return "starting";
+  if (state === "stopped" && wanted === "disabled") return "disabled";
+  if (state === "started" && wanted !== "started") return "stopping";
+  if (state === "error" && wanted === "disabled") return "clearing error flag";
+  return state;
+}
+
+function wishesOf({ group, comment, ...resource }: HaResource): Row {
+  return {
+    request_state: resource.state,
+    max_restart: resource.maxRestart,
+    max_relocate: resource.maxRelocate,
+    failback: resource.failback ? 1 : 0,
+    "auto-rebalance": resource.autoRebalance ? 1 : 0,
+    ...given({ group, comment }),
+  };
 }
 
 /** Nodes that a line about it names. */

@@ -1,8 +1,18 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { commandCollection, managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
-import { emptyManagerStatus, type ServiceStatus } from "@gpve/domain/ha/model.ts";
+import {
+  commandCollection,
+  managerCollection,
+  MANAGER_STATUS_ID,
+  resourceCollection,
+} from "@gpve/domain/ha/collections.ts";
+import {
+  emptyManagerStatus,
+  type ManagerStatus,
+  type ServiceStatus,
+  type WantedState,
+} from "@gpve/domain/ha/model.ts";
 import { HaWorld } from "../../../testing/ha-world.ts";
 import { createHaHandlers } from "./ha-handlers.ts";
 
@@ -337,6 +347,41 @@ test("status shows quorum, manager, nodes and services, and how it is disarmed a
   world.alive.clear();
   await world.clock.advance(60_000);
   expect(await status("lrm:n2")).toContain("old timestamp - dead?");
+});
+
+test("status says at once what is on its way, and shows what the manager still knows", async () => {
+  for (const sid of ["100", "101", "102"])
+    await call("POST /cluster/ha/resources", { sid, comment: `c${sid}` });
+  const stored = async (services: object, wanted: object = {}): Promise<readonly string[]> => {
+    await world.records.transact((tx) => {
+      tx.put(managerCollection, MANAGER_STATUS_ID, { ...emptyManagerStatus(), services } as ManagerStatus);
+      for (const [sid, state] of Object.entries(wanted))
+        tx.put(resourceCollection, sid, { ...world.config.resource(sid), state: state as WantedState });
+    });
+    const rows = (await call("GET /cluster/ha/status/current")) as { type: string; status: string }[];
+    return rows.filter(({ type }) => type === "service").map(({ status }) => status);
+  };
+  const at = (state: string) => ({ state, node: "n2", uid: "u" });
+  expect(
+    await stored(
+      { "vm:100": at("started"), "vm:101": at("stopped"), "vm:999": at("started") },
+      { "vm:100": "stopped", "vm:101": "started" },
+    ),
+  ).toEqual([
+    "vm:100 (n2, stopping)",
+    "vm:101 (n2, starting)",
+    "vm:999 (n2, deleting)",
+    "vm:102 (n3, queued)",
+  ]);
+  expect(
+    await stored(
+      { "vm:100": at("stopped"), "vm:101": at("error"), "vm:102": at("migrate") },
+      { "vm:100": "disabled", "vm:101": "disabled" },
+    ),
+  ).toEqual(["vm:100 (n2, disabled)", "vm:101 (n2, clearing error flag)", "vm:102 (n2, migrate)"]);
+  await world.records.transact((tx) => tx.delete(guestCollection, "102"));
+  const rows = (await call("GET /cluster/ha/status/current")) as { sid?: string }[];
+  expect(rows.find(({ sid }) => sid === "vm:102")).toMatchObject({ state: "not found", comment: "c102" });
 });
 
 test("of two who change what they both saw, one is told to look again", async () => {
