@@ -22,6 +22,9 @@ test("guests come under HA, change and leave it", async () => {
   });
   await ctl.run(["ha", "set", "vm:100", "--state", "stopped", "--failback", "yes"]);
   expect(formOf(ctl, `PUT ${resource}`)).toEqual({ state: "stopped", failback: "1" });
+  const nothing = await ctl.run(["ha", "set", "vm:100"]);
+  expect(nothing.code).toBe(2);
+  expect(nothing.err).toContain("nothing to change; give one of --state, --max-restart");
   expect((await ctl.run(["ha", "remove", "vm:100"])).code).toBe(0);
 });
 
@@ -47,23 +50,51 @@ test("rules are listed, added and removed", async () => {
     .pve("POST /cluster/ha/rules", null)
     .pve("DELETE /cluster/ha/rules/home", null);
   expect((await ctl.run(["ha", "rules"])).out).toContain("home  node-affinity");
+  ctl.api.pve("GET /cluster/resources", [
+    { type: "qemu", vmid: 100 },
+    { type: "lxc", vmid: 101 },
+  ]);
   await ctl.run(["ha", "rule-add", "home", "vm:100", "101", "--nodes", "n1:2,n2", "--strict"]);
   expect(formOf(ctl, "POST /cluster/ha/rules")).toEqual({
     rule: "home",
     type: "node-affinity",
-    resources: "vm:100,101",
+    resources: "vm:100,ct:101",
     nodes: "n1:2,n2",
     strict: "1",
   });
   await ctl.run(["ha", "rule-add", "apart", "100", "101", "--apart"]);
-  expect(formOf(ctl, "POST /cluster/ha/rules")).toMatchObject({ affinity: "negative" });
+  expect(formOf(ctl, "POST /cluster/ha/rules")).toEqual({
+    rule: "apart",
+    type: "resource-affinity",
+    resources: "vm:100,ct:101",
+    affinity: "negative",
+  });
   expect((await ctl.run(["ha", "rule-remove", "home"])).code).toBe(0);
+});
+
+test("a rule that says nothing, or two things, is refused", async () => {
+  await using ctl = await Gpvectl.create();
+  ctl.api.pve("GET /cluster/resources", [{ type: "qemu", vmid: 100 }]);
+  const refusal = async (...argv: readonly string[]) => {
+    const { code, err } = await ctl.run(["ha", "rule-add", "r", ...argv]);
+    return `${code} ${err}`;
+  };
+  const which = "say one of --nodes, --together and --apart";
+  expect(await refusal("vm:100", "vm:101")).toContain(which);
+  expect(await refusal("vm:100", "vm:101", "--apart", "--together")).toContain(which);
+  expect(await refusal("vm:100", "--nodes", "n1", "--apart")).toContain(which);
+  expect(await refusal("vm:100", "vm:101", "--apart", "--strict")).toContain("--strict goes with --nodes");
+  expect(await refusal("vm:100", "--apart")).toContain("name more than one guest");
+  const gone = await refusal("100", "109", "--apart");
+  expect(gone).toMatch(/^5 /);
+  expect(gone).toContain("there is no guest 109");
 });
 
 test("status, reasons, maintenance and disarming", async () => {
   await using ctl = await Gpvectl.create();
   const lines = [{ at: 1_794_885_469_508, by: "n1", role: "manager", level: "info", text: "got lock 'x'" }];
   ctl.api
+    .pve("GET /cluster/resources", [{ type: "lxc", vmid: 100 }])
     .pve("GET /cluster/ha/status/current", [{ type: "service", status: "vm:100 (n1, started)" }])
     .pve("POST /cluster/ha/status/arm-ha", null)
     .pve("POST /cluster/ha/status/disarm-ha", null)
@@ -71,7 +102,7 @@ test("status, reasons, maintenance and disarming", async () => {
     .on("POST /api/v1/ha/nodes/n2/maintenance", { body: { command: "x" } });
   expect((await ctl.run(["ha", "status"])).out).toContain("vm:100 (n1, started)");
   expect((await ctl.run(["ha", "explain", "100"])).out).toContain("got lock 'x'");
-  expect(ctl.api.last("GET /api/v1/ha/evidence").query.get("about")).toBe("vm:100");
+  expect(ctl.api.last("GET /api/v1/ha/evidence").query.get("about")).toBe("ct:100");
   await ctl.run(["ha", "explain"]);
   expect(ctl.api.last("GET /api/v1/ha/evidence").query.get("about")).toBeNull();
   await ctl.run(["ha", "maintenance", "on", "n2"]);

@@ -1,4 +1,5 @@
 // Guests under HA: which, and what is wanted of them.
+import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec, OptionSpec } from "../../command.ts";
 import { wholeNumber, type Input } from "../../input.ts";
@@ -17,6 +18,8 @@ const wishes: readonly OptionSpec[] = [
   },
   { flags: "--comment <text>", about: "free text" },
 ];
+
+const wishNames = wishes.map(({ flags }) => flags.split(" ")[0]);
 
 function wanted(input: Input): Record<string, string | number | boolean> {
   const failback = input.text("failback");
@@ -52,8 +55,11 @@ export const haSet: CommandSpec = {
   examples: ["ha set vm:100 --state stopped", "ha set 100 --max-relocate 2"],
   doing: (input) => `change ${input.arg("guest")} under HA`,
   run: async (cli, input) => {
+    const change = wanted(input);
+    if (Object.keys(change).length === 0)
+      throw new AppError("request.invalid", `nothing to change; give one of ${wishNames.join(", ")}`);
     const { pve } = await cli.client();
-    await pve.put("/cluster/ha/resources/{sid}", { sid: input.arg("guest"), ...wanted(input) });
+    await pve.put("/cluster/ha/resources/{sid}", { sid: input.arg("guest"), ...change });
     cli.out.done(`Changed ${input.arg("guest")}.`);
   },
 };

@@ -1,7 +1,10 @@
 // Rules of where guests under HA may be.
+import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
+import type { Input } from "../../input.ts";
 import { showRows, watchOptions } from "../../watch.ts";
+import { sidsOf } from "./guest-sid.ts";
 
 export const haRules: CommandSpec = {
   name: "ha rules",
@@ -30,7 +33,7 @@ export const haRuleAdd: CommandSpec = {
   summary: "say to which nodes guests belong, or which stay together or apart",
   arguments: [
     { name: "<rule>", about: "its name" },
-    { name: "<guests...>", about: "vm:ID or ID" },
+    { name: "<guests...>", about: "vm:ID, ct:ID, or the ID alone" },
   ],
   options: [
     { flags: "--nodes <list>", about: "they belong to these, with priorities: n1:2,n2:1,n3" },
@@ -42,19 +45,34 @@ export const haRuleAdd: CommandSpec = {
   examples: ["ha rule-add web-home vm:100 vm:101 --nodes n1:2,n2:1", "ha rule-add replicas 200 201 --apart"],
   doing: (input) => `add the rule ${input.arg("rule")}`,
   run: async (cli, input) => {
-    const { pve } = await cli.client();
-    const nodes = input.text("nodes");
-    await pve.post("/cluster/ha/rules", {
+    const kind = kindOf(input);
+    const client = await cli.client();
+    await client.pve.post("/cluster/ha/rules", {
       rule: input.arg("rule"),
-      resources: input.args("guests").join(","),
-      ...(nodes === undefined
-        ? { type: "resource-affinity", affinity: input.flag("apart") ? "negative" : "positive" }
-        : { type: "node-affinity", nodes, strict: input.flag("strict") }),
+      resources: (await sidsOf(client, input.args("guests"))).join(","),
+      ...kind,
       ...given({ comment: input.text("comment") }),
     });
     cli.out.done(`Added the rule ${input.arg("rule")}.`);
   },
 };
+
+/** A rule says one thing: nothing is guessed, and nothing that was typed is left out. */
+function kindOf(
+  input: Input,
+):
+  | { readonly type: "node-affinity"; readonly nodes: string; readonly strict: boolean }
+  | { readonly type: "resource-affinity"; readonly affinity: "positive" | "negative" } {
+  const nodes = input.text("nodes");
+  const [together, apart, strict] = [input.flag("together"), input.flag("apart"), input.flag("strict")];
+  if ([nodes !== undefined, together, apart].filter(Boolean).length !== 1)
+    throw new AppError("request.invalid", "say one of --nodes, --together and --apart");
+  if (nodes !== undefined) return { type: "node-affinity", nodes, strict };
+  if (strict) throw new AppError("request.invalid", "--strict goes with --nodes");
+  if (input.args("guests").length < 2)
+    throw new AppError("request.invalid", `name more than one guest: --${together ? "together" : "apart"}`);
+  return { type: "resource-affinity", affinity: apart ? "negative" : "positive" };
+}
 
 export const haRuleRemove: CommandSpec = {
   name: "ha rule-remove",

@@ -2,6 +2,7 @@
 import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
 import { showRows, watchOptions } from "../../watch.ts";
+import { sidsOf } from "./guest-sid.ts";
 
 export const haStatus: CommandSpec = {
   name: "ha status",
@@ -24,15 +25,15 @@ export const haExplain: CommandSpec = {
   name: "ha explain",
   summary: "show what HA decided and did, and on what grounds",
   details: "About one guest, with the nodes that had to do with it, or about everything. Oldest first.",
-  arguments: [{ name: "[about]", about: "vm:ID, or a node" }],
+  arguments: [{ name: "[about]", about: "vm:ID, ct:ID, the ID alone, or a node" }],
   examples: ["ha explain vm:100", "ha explain n2"],
   doing: () => "explain what HA did",
   run: async (cli, input) => {
-    const { v1 } = await cli.client();
+    const client = await cli.client();
     const about = input.optionalArg("about");
-    const sid = about !== undefined && /^\d+$/.test(about) ? `vm:${about}` : about;
+    const [sid] = about === undefined ? [] : await sidsOf(client, [about]);
     const query = sid === undefined ? "" : `?about=${encodeURIComponent(sid)}`;
-    const page = await v1.raw("GET", `ha/evidence${query}`);
+    const page = await client.v1.raw("GET", `ha/evidence${query}`);
     const entries = isObject(page) && Array.isArray(page["entries"]) ? page["entries"] : [];
     const columns = [
       { header: "TIME", field: "at", format: "time" },
