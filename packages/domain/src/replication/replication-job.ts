@@ -27,7 +27,7 @@ export interface ReplicationJob extends ReplicationOptions {
 }
 
 export const DEFAULT_CALENDAR = "*/15";
-const REMOVABLE = new Set(["schedule", "rate", "disable", "comment", "remove_job"]);
+const REMOVABLE = new Set(["schedule", "rate", "disable", "comment", "remove_job", "source"]);
 
 export const replicationCollection = {
   prefix: "/gpve/replication/jobs/",
@@ -51,8 +51,9 @@ export function changedReplicationJob(
   remove: readonly string[],
   nowSeconds: number,
 ): ReplicationJob {
+  if (remove.includes("target")) throw refused("unable to delete required option 'target'");
   const unknown = remove.find((key) => !REMOVABLE.has(key));
-  if (unknown !== undefined) throw parameterError({ delete: `unknown option '${unknown}'` });
+  if (unknown !== undefined) throw refused(`no such option '${unknown}'`);
   requireCalendar(options.schedule);
   const kept = Object.fromEntries(Object.entries(job).filter(([key]) => !remove.includes(key)));
   const next = { ...(kept as unknown as ReplicationJob), ...options };

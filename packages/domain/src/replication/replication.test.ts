@@ -48,8 +48,11 @@ describe("a replication job", () => {
     expect(changed).toEqual({ ...job, schedule: "hourly", since: 5_000 });
     expect(changedReplicationJob(job, { rate: 3 }, [], 5_000)).toEqual({ ...job, rate: 3 });
     expect(() => changedReplicationJob(job, {}, ["target"], 1)).toThrow(
-      expect.objectContaining({ errors: { delete: "unknown option 'target'" } }),
+      "unable to delete required option 'target'",
     );
+    for (const key of ["id", "guest", "since"])
+      expect(() => changedReplicationJob(job, {}, [key], 1)).toThrow(`no such option '${key}'`);
+    expect(changedReplicationJob(job, {}, ["source"], 1)).toEqual(job);
     expect(() => newReplicationJob("100-0", "n2", { schedule: "never ever" }, 1)).toThrow(
       expect.objectContaining({ errors: { schedule: expect.stringContaining("calendar event") } }),
     );

@@ -79,14 +79,15 @@ export class ReplicationJobs {
     const { source, ...rest } = options;
     const job = newReplicationJob(id, target, rest, this.#now());
     ctx.access.require(`/vms/${job.guest}`, ["VM.Replicate"]);
-    if (!this.#deps.knowsNode(target)) throw missing(`no such cluster node '${target}'`);
     this.#requireReplicable(job, source);
     await this.#deps.records.transact((tx) => {
       if (tx.get(replicationCollection, id) !== undefined)
         throw alreadyThere(`replication job '${id}' already exists`);
       const others = tx.list(replicationCollection).map(({ value }) => value);
       if (others.some((each) => each.guest === job.guest && each.target === target))
-        throw alreadyThere(`replication job for guest '${job.guest}' to target '${target}' already exists`);
+        throw alreadyThere(
+          `replication job for guest '${job.guest}' to target 'local/${target}' already exists`,
+        );
       tx.put(replicationCollection, id, job);
     });
   }
@@ -164,10 +165,11 @@ export class ReplicationJobs {
 
   #requireReplicable(job: ReplicationJob, source: string | undefined): void {
     const guest = this.#guest(job.guest);
-    if (guest === undefined) throw missing(`guest '${job.guest}' does not exist`);
+    if (guest === undefined) throw missing(`Guest '${job.guest}' does not exist.`);
+    if (!this.#deps.knowsNode(job.target)) throw missing(`Target '${job.target}' does not exist.`);
     if (guest.type !== VM_TYPE) throw refused(`guest '${job.guest}' is no VM: only VMs can be replicated`);
     if (source !== undefined) this.#requireSource(job.guest, source);
-    if (guest.node === job.target) throw parameterError({ target: "target is the node that has the guest" });
+    if (guest.node === job.target) throw refused("Source and target must not be identical");
     const definitions = this.#deps.storages();
     const local = localVolumes(this.#deps.config(guest), definitions).filter(
       ({ isCdrom, isCurrent, key }) => !isCdrom && isCurrent && !/^(?:unused|vmstate)/.test(key),
@@ -183,9 +185,7 @@ export class ReplicationJobs {
   #requireSource(guest: number, source: string): void {
     const node = this.#guest(guest)?.node;
     if (node !== source)
-      throw parameterError({
-        source: `Source '${source}' does not match current node of guest '${guest}' (${node ?? "none"})`,
-      });
+      throw refused(`Source '${source}' does not match current node of guest '${guest}' (${node ?? "none"})`);
   }
 
   #guest(vmid: number): GuestRecord | undefined {

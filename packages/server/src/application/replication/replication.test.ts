@@ -204,11 +204,11 @@ test("a job is made, shown, changed and removed, by those who may", async () => 
 });
 
 test("what cannot be replicated is refused with its reason", async () => {
-  expect(await refusedBy(create({ id: "999-0" }))).toBe("guest '999' does not exist");
+  expect(await refusedBy(create({ id: "999-0" }))).toBe("Guest '999' does not exist.");
   expect(await refusedBy(create({ id: "101-0" }))).toBe("No replicatable volumes found");
   expect(await refusedBy(create({ id: "102-0" }))).toContain("only VMs can be replicated");
-  expect(await refusedBy(create({ target: "n1" }))).toContain("target is the node that has the guest");
-  expect(await refusedBy(create({ target: "nx" }))).toContain("no such cluster node 'nx'");
+  expect(await refusedBy(create({ target: "n1" }))).toBe("Source and target must not be identical");
+  expect(await refusedBy(create({ target: "nx" }))).toBe("Target 'nx' does not exist.");
   expect(await refusedBy(create({ source: "n3" }))).toContain(
     "does not match current node of guest '100' (n1)",
   );
@@ -224,7 +224,9 @@ test("what cannot be replicated is refused with its reason", async () => {
   });
   await create();
   expect(await refusedBy(create())).toContain("already exists");
-  expect(await refusedBy(create({ id: "100-1" }))).toContain("to target 'n2' already exists");
+  expect(await refusedBy(create({ id: "100-1" }))).toBe(
+    "replication job for guest '100' to target 'local/n2' already exists",
+  );
   expect(
     await refusedBy(ask("DELETE /cluster/replication/{id}", { id: "100-0", keep: true, force: true })),
   ).toContain("conflicts");
