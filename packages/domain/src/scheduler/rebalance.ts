@@ -85,10 +85,11 @@ export function steadyRounds(rounds: number, imbalance: number, threshold: numbe
   return imbalance > threshold ? rounds + 1 : 0;
 }
 
-/** Rules that do not hold for guests that are there, most important first. */
-export function violationsOf(state: ClusterState, policy: Policy): readonly Violation[] {
+/** Rules that do not hold for guests that are there, or for one of them; most important first. */
+export function violationsOf(state: ClusterState, policy: Policy, id?: string): readonly Violation[] {
   const found: Violation[] = [];
-  for (const guest of [...state.guests()].toSorted(byId)) {
+  const guests = id === undefined ? [...state.guests()].toSorted(byId) : [state.guest(id) ?? []].flat();
+  for (const guest of guests) {
     if (!guest.counts || state.indexOf(guest.node) === undefined) continue;
     for (const { filter, why } of brokenRules(state, guest, policy))
       found.push({ rule: filter, guest: guest.request.id, node: guest.node, why });

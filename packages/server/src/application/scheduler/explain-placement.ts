@@ -57,6 +57,9 @@ export interface PlaceAnswer {
   readonly fits: boolean;
 }
 
+/** Reasons name others' guests, and labels and figures of nodes. */
+const HIDDEN = "who has Sys.Audit on /nodes is told why";
+
 export class ExplainPlacement {
   readonly #deps: ExplainDeps;
 
@@ -73,7 +76,9 @@ export class ExplainPlacement {
     const state = view.state();
     const placed = records.collection(placementsDef).get(placementKey(id))?.value;
     const sees = (explanation: Explanation): Explanation => seenBy(ctx, explanation);
-    const violations = violationsOf(state, policy).filter((each) => each.guest === id);
+    const violations = violationsOf(state, policy, id).map((each) =>
+      seesNodes(ctx) ? each : { ...each, why: HIDDEN },
+    );
     return {
       id,
       node: guest.node,
@@ -117,13 +122,17 @@ export class ExplainPlacement {
   }
 }
 
-export function seenBy({ access }: Pick<RequestContext, "access">, explanation: Explanation): Explanation {
-  if (access.has("/nodes", ["Sys.Audit"])) return explanation;
+export function seenBy(ctx: Pick<RequestContext, "access">, explanation: Explanation): Explanation {
+  if (seesNodes(ctx)) return explanation;
   const verdicts = explanation.verdicts.filter(({ node }) => node === explanation.node);
   return {
     ...explanation,
     verdicts: verdicts.map(({ node, refusals }): NodeVerdict => ({ node, refusals })),
   };
+}
+
+function seesNodes({ access }: Pick<RequestContext, "access">): boolean {
+  return access.has("/nodes", ["Sys.Audit"]);
 }
 
 function requireNodes(state: ClusterState, nodes: readonly string[]): void {

@@ -223,8 +223,12 @@ describe("guests", () => {
     expect(() => explain.guest("999", { access })).toThrow(/there is no guest 999/);
     await world.node("n2", { labels: { disk: "ssd" } });
     expect(explain.guest("100", { access }).now.node).toBe("n2");
-    const hidden = explain.guest("100", { access: { ...access, has: () => false } }).now;
-    expect(hidden.verdicts).toEqual([{ node: "n2", refusals: [] }]);
+    expect(story.violations[0]?.why).toContain("disk=ssd");
+    const hidden = explain.guest("100", { access: { ...access, has: () => false } });
+    expect(hidden.now.verdicts).toEqual([{ node: "n2", refusals: [] }]);
+    expect(hidden.violations).toEqual([
+      { rule: "NodeAffinity", guest: "vm/100", node: "n1", why: "who has Sys.Audit on /nodes is told why" },
+    ]);
     expect(explain.nodeLoss(["n1"]).stranded[0]?.why).toContain("it has a volume on storage local");
     expect(() => explain.nodeLoss(["n9"])).toThrow(/there is no node 'n9'; there are n1, n2/);
     await world.gone(100);
