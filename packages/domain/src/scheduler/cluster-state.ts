@@ -28,6 +28,19 @@ export interface AntiTerm {
   counts: Int32Array | undefined;
 }
 
+interface StorageRoom {
+  readonly isShared: boolean;
+  /** By node, as they report it; -1 = it has no such storage. */
+  readonly avail: Float64Array;
+  readonly left: Float64Array;
+}
+
+/** Bytes of volumes that shall be made on a storage. */
+interface Promised {
+  readonly onNode: Float64Array;
+  inAll: number;
+}
+
 /** Answers to which nodes could take a request of some shape, kept until a node changes. */
 const MOST_KEPT = 256;
 
@@ -43,7 +56,8 @@ export class ClusterState {
   readonly #trackedBy = new Buckets<Tracked>();
   readonly #antiBy = new Buckets<AntiTerm>();
   readonly #labelled = new Buckets<PlacedGuest>();
-  readonly #rooms = new Map<string, Float64Array>();
+  readonly #rooms = new Map<string, StorageRoom>();
+  #promised = new Map<string, Promised>();
   readonly #memo = new Map<string, unknown>();
   readonly #anti = new Map<string, AntiTerm>();
 
@@ -111,6 +125,7 @@ export class ClusterState {
     this.#nodes = nodes.toSorted((a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)));
     this.#index = new Map(this.#nodes.map(({ name }, at) => [name, at]));
     this.#on = this.#nodes.map(() => new Set());
+    this.#promised = new Map();
     const column = (): Float64Array<ArrayBuffer> => new Float64Array(this.#nodes.length);
     this.cpu = column();
     this.memory = column();
@@ -163,14 +178,17 @@ export class ClusterState {
     }
   }
 
-  /** Bytes left on a storage, by node; -1 = it has no such storage. */
+  /** Bytes left on a storage, without what is promised; by node; -1 = it has no such storage. */
   storageRoom(storage: string): Float64Array {
-    let column = this.#rooms.get(storage);
-    if (column === undefined) {
-      column = Float64Array.from(this.#nodes, ({ storages }) => storages[storage]?.availBytes ?? -1);
-      this.#rooms.set(storage, column);
+    let found = this.#rooms.get(storage);
+    if (found === undefined) {
+      const isShared = this.#nodes.some(({ storages }) => storages[storage]?.shared === true);
+      const avail = Float64Array.from(this.#nodes, ({ storages }) => storages[storage]?.availBytes ?? -1);
+      found = { isShared, avail, left: new Float64Array(avail.length) };
+      this.#rooms.set(storage, found);
+      for (let at = 0; at < avail.length; at++) this.#leave(found, at, this.#promised.get(storage));
     }
-    return column;
+    return found.left;
   }
 
   /** What follows from nodes alone. */
@@ -267,6 +285,8 @@ export class ClusterState {
     else this.#on[at]?.delete(id);
     addTo(this.cpuDefined, at, sign * demand.cpu);
     addTo(this.memoryDefined, at, sign * demand.memory);
+    for (const [storage, bytes] of Object.entries(guest.request.needs.storages ?? {}))
+      if (bytes > 0) this.#promise(storage, at, sign * bytes);
     if (guest.counts) {
       addTo(this.cpuUsed, at, sign * demand.cpu);
       addTo(this.memoryUsed, at, sign * demand.memory);
@@ -274,6 +294,24 @@ export class ClusterState {
     }
     for (const bucket of bucketsOf(guest.request.labels))
       for (const tracked of this.#trackedBy.get(bucket)) this.#count(tracked, guest, sign);
+  }
+
+  #promise(storage: string, at: number, bytes: number): void {
+    let promised = this.#promised.get(storage);
+    if (promised === undefined)
+      this.#promised.set(storage, (promised = { onNode: new Float64Array(this.#nodes.length), inAll: 0 }));
+    addTo(promised.onNode, at, bytes);
+    promised.inAll += bytes;
+    const room = this.#rooms.get(storage);
+    if (room === undefined) return;
+    if (!room.isShared) this.#leave(room, at, promised);
+    else for (let each = 0; each < room.left.length; each++) this.#leave(room, each, promised);
+  }
+
+  #leave({ isShared, avail, left }: StorageRoom, at: number, promised: Promised | undefined): void {
+    const has = avail[at] ?? -1;
+    const given = promised === undefined ? 0 : isShared ? promised.inAll : (promised.onNode[at] ?? 0);
+    left[at] = has < 0 ? -1 : Math.max(0, has - given);
   }
 
   #count(tracked: Tracked, guest: PlacedGuest, sign: 1 | -1): void {

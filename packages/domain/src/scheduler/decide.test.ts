@@ -24,6 +24,49 @@ function fill(nodes: readonly SchedulerNode[], requests: readonly PlacementReque
 const placesOf = (state: ClusterState): Record<string, string> =>
   Object.fromEntries([...state.guests()].map(({ request, node }) => [request.id, node]));
 
+describe("room on storages", () => {
+  const volume = (id: string, storage: string) =>
+    aRequest(id, {}, { needs: { storages: { [storage]: 60 * GiB }, content: "images" } });
+  const room = { availBytes: 100 * GiB, content: ["images"] };
+  const nodes = (more: object = {}) =>
+    ["n1", "n2"].map((name) => aNode(name, { storages: { disks: { ...room, ...more } } }));
+
+  it("is gone as soon as it is promised, and back when nothing comes of it", () => {
+    const state = new ClusterState(nodes());
+    expect(state.storageRoom("disks")).toEqual(Float64Array.of(100 * GiB, 100 * GiB));
+    for (const id of ["vm/1", "vm/2"]) {
+      const request = volume(id, "disks");
+      state.place({ request, node: decide(state, request, policy).node ?? "", counts: true });
+    }
+    expect(new Set(Object.values(placesOf(state)))).toEqual(new Set(["n1", "n2"]));
+    expect(decide(state, volume("vm/3", "disks"), policy).refused).toEqual({ StorageRoom: 2 });
+    state.setNodes(nodes());
+    expect(decide(state, volume("vm/3", "disks"), policy).node).toBeUndefined();
+    // Its volume is there now, and the storage says what is left.
+    state.place({
+      request: aRequest("vm/1", {}, { needs: { storages: { disks: 0 } } }),
+      node: "n1",
+      counts: true,
+    });
+    expect(decide(state, volume("vm/3", "disks"), policy).node).toBe("n1");
+    state.remove("vm/2");
+    expect(state.storageRoom("disks")).toEqual(Float64Array.of(100 * GiB, 100 * GiB));
+  });
+
+  it("that nodes share is one room", () => {
+    const state = new ClusterState([...nodes({ shared: true }), aNode("n3")]);
+    expect(state.storageRoom("disks")).toEqual(Float64Array.of(100 * GiB, 100 * GiB, -1));
+    state.place({ request: volume("vm/1", "disks"), node: "n1", counts: true });
+    expect(state.storageRoom("disks")).toEqual(Float64Array.of(40 * GiB, 40 * GiB, -1));
+    state.place({ request: volume("vm/2", "disks"), node: "n2", counts: true });
+    expect(state.storageRoom("disks")).toEqual(Float64Array.of(0, 0, -1));
+    expect(decide(state, volume("vm/3", "disks"), policy).refused).toEqual({
+      StorageRoom: 2,
+      StorageReachable: 1,
+    });
+  });
+});
+
 describe("whatever is asked of whatever cluster", () => {
   it("no node ever has more than it may give, and no guest is where a required rule forbids it", () => {
     fc.assert(

@@ -116,6 +116,8 @@ export interface PlacedGuest {
 
 export interface NodeStorage {
   readonly availBytes: number;
+  /** All nodes that have it have the same room. */
+  readonly shared?: true;
   readonly content: readonly string[];
 }
 

@@ -4,7 +4,13 @@ import { nodeResources } from "../node/node-resources.ts";
 import type { NodeRecord } from "../node/record.ts";
 import type { NodeView } from "../node/runtime.ts";
 import { parseTaint } from "../node/taint.ts";
-import { contentOf, isDisabled, servesNode, type StorageDefinition } from "../storage/definition.ts";
+import {
+  contentOf,
+  isDisabled,
+  isShared,
+  servesNode,
+  type StorageDefinition,
+} from "../storage/definition.ts";
 import type { NodeStorage, SchedulerNode } from "./model.ts";
 
 export function schedulerNode(
@@ -30,7 +36,9 @@ export function schedulerNode(
         const found = report?.storages.find(({ storage }) => storage === definition.storage);
         if (found?.active !== true || isDisabled(definition) || !servesNode(definition, record.name))
           return [];
-        return [[definition.storage, { availBytes: found.availBytes, content: [...contentOf(definition)] }]];
+        const content = [...contentOf(definition)];
+        const shared = isShared(definition) ? { shared: true as const } : {};
+        return [[definition.storage, { availBytes: found.availBytes, ...shared, content }]];
       }),
     ),
     bridges: facts?.bridges ?? [],

@@ -247,6 +247,10 @@ describe("guests", () => {
     });
     expect(answer).toMatchObject({ fits: false, explanation: { feasible: 0 } });
     expect(answer.placed).toHaveLength(8);
+    const stored = (storage: string) =>
+      explain.place({ count: 4, cpu: 0, memoryBytes: 0, storage: { [storage]: 40 * 1024 ** 3 } }).placed;
+    expect(stored("shared")).toHaveLength(2);
+    expect(stored("local")).toHaveLength(4);
     expect(explain.place({ labels: { app: "a" }, scheduling: { strategy: "ha-spread" } }).fits).toBe(true);
     expect(() => explain.place({ scheduling: { near: "a b" } })).toThrow(
       /scheduling\.near is no label selector/,
