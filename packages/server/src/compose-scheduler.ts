@@ -60,7 +60,12 @@ export function composeScheduler(parts: {
     placer,
     guests: new PlaceGuest({ placer, records, clock }),
     rules: new GuestRules(parts),
-    explain: new ExplainPlacement({ records, view, policy }),
+    explain: new ExplainPlacement({
+      records,
+      view,
+      policy,
+      policyFor: (request, signal) => placer.policyFor(request, signal),
+    }),
     figures,
     view,
     rebalancer,

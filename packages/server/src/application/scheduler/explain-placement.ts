@@ -19,6 +19,8 @@ export interface ExplainDeps {
   readonly records: Records;
   readonly view: Pick<ClusterView, "state" | "requestOf">;
   readonly policy: Policy;
+  /** With what extenders say about a request. */
+  readonly policyFor: (request: PlacementRequest, signal: AbortSignal) => Promise<Policy>;
 }
 
 export interface PlacementStory {
@@ -68,11 +70,13 @@ export class ExplainPlacement {
   }
 
   /** Who may not see nodes learns which filters spoke, not about which nodes. */
-  guest(vmid: string, ctx: Pick<RequestContext, "access">): PlacementStory {
-    const { records, view, policy } = this.#deps;
+  async guest(vmid: string, ctx: Pick<RequestContext, "access" | "signal">): Promise<PlacementStory> {
+    const { records, view, policy, policyFor } = this.#deps;
     const guest = records.collection(guestCollection).get(vmid)?.value;
     if (guest === undefined) throw new AppError("object.not_found", `there is no guest ${vmid}`);
     const id = placementId(guest);
+    const request = view.requestOf(guest);
+    const extended = await policyFor(request, ctx.signal);
     const state = view.state();
     const placed = records.collection(placementsDef).get(placementKey(id))?.value;
     const sees = (explanation: Explanation): Explanation => seenBy(ctx, explanation);
@@ -93,13 +97,15 @@ export class ExplainPlacement {
               explanation: sees(placed.explanation),
             },
           }),
-      now: sees(explainAnew(state, view.requestOf(guest), policy)),
+      now: sees(explainAnew(state, request, extended)),
       violations,
     };
   }
 
-  place(question: PlaceQuestion): PlaceAnswer {
-    const { view, policy } = this.#deps;
+  async place(question: PlaceQuestion, signal: AbortSignal): Promise<PlaceAnswer> {
+    const { view, policyFor } = this.#deps;
+    // They are all alike: extenders are asked once.
+    const policy = await policyFor(requestOf(question, 0), signal);
     const state = view.state().clone();
     const placed: PlaceAnswer["placed"][number][] = [];
     let first: Explanation | undefined;
@@ -142,6 +148,9 @@ function requireNodes(state: ClusterState, nodes: readonly string[]): void {
   throw new AppError("object.not_found", `there is no node '${unknown}'; there are ${known}`);
 }
 
+/** What a storage must take for its volumes. */
+const CONTENT = { vm: "images", ct: "rootdir", vc: undefined } as const;
+
 function requestOf(question: PlaceQuestion, at: number): PlacementRequest {
   const { kind = "vm", cpu = 1, memoryBytes = 1024 ** 3, storage, bridges, labels, tenant } = question;
   const rules = readRules(question.scheduling, "scheduling") ?? {};
@@ -151,7 +160,7 @@ function requestOf(question: PlaceQuestion, at: number): PlacementRequest {
     kind,
     demand: { cpu, memory: memoryBytes, ...given({ gpus: rules.gpuCount }) },
     needs: {
-      ...given({ storages: storage, bridges }),
+      ...given({ storages: storage, bridges, content: CONTENT[kind] }),
     },
     labels: guestLabels({ kind, name, ...given({ labels, tenant }) }),
     rules,

@@ -1,5 +1,8 @@
 import type { PlacementRequest, SchedulingRules } from "@gpve/domain/scheduler/model.ts";
 import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
@@ -8,6 +11,8 @@ import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vclu
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { distantStore } from "../../testing/quota-world.ts";
 import { SchedulerWorld } from "../../testing/scheduler-world.ts";
+import type { PlaceQuestion } from "./explain-placement.ts";
+import { DEFAULT_REBALANCE } from "./rebalancer.ts";
 import { placementKey, placementsDef, placementTurnsDef, schedulingDef } from "./placement-records.ts";
 
 const GiB = 1024 ** 3;
@@ -216,15 +221,19 @@ describe("guests", () => {
     await rules.set("100", readRules({ nodeAffinity: { required: ["disk=ssd"] } }));
     await world.guest(100, "n1", "cores: 1\nmemory: 1024\nscsi0: local:100/a.raw,size=1G\n");
     world.report("n1", [100]);
-    const story = explain.guest("100", { access });
+    const ctxOf = (has = access.has) => ({ access: { ...access, has }, signal });
+    const story = await explain.guest("100", ctxOf());
     expect(story).toMatchObject({ node: "n1", now: { feasible: 0 } });
     expect(story.violations).toMatchObject([{ rule: "NodeAffinity", guest: "vm/100" }]);
     expect(story.decision).toBeUndefined();
-    expect(() => explain.guest("999", { access })).toThrow(/there is no guest 999/);
+    await expect(explain.guest("999", ctxOf())).rejects.toThrow(/there is no guest 999/);
     await world.node("n2", { labels: { disk: "ssd" } });
-    expect(explain.guest("100", { access }).now.node).toBe("n2");
+    expect((await explain.guest("100", ctxOf())).now.node).toBe("n2");
     expect(story.violations[0]?.why).toContain("disk=ssd");
-    const hidden = explain.guest("100", { access: { ...access, has: () => false } });
+    const hidden = await explain.guest(
+      "100",
+      ctxOf(() => false),
+    );
     expect(hidden.now.verdicts).toEqual([{ node: "n2", refusals: [] }]);
     expect(hidden.violations).toEqual([
       { rule: "NodeAffinity", guest: "vm/100", node: "n1", why: "who has Sys.Audit on /nodes is told why" },
@@ -237,8 +246,8 @@ describe("guests", () => {
   });
 
   it("can be tried before", async () => {
-    const { explain } = world.scheduler;
-    const answer = explain.place({
+    const place = (question: PlaceQuestion) => world.scheduler.explain.place(question, signal);
+    const answer = await place({
       count: 9,
       cpu: 1,
       storage: { shared: 0 },
@@ -247,15 +256,53 @@ describe("guests", () => {
     });
     expect(answer).toMatchObject({ fits: false, explanation: { feasible: 0 } });
     expect(answer.placed).toHaveLength(8);
-    const stored = (storage: string) =>
-      explain.place({ count: 4, cpu: 0, memoryBytes: 0, storage: { [storage]: 40 * 1024 ** 3 } }).placed;
-    expect(stored("shared")).toHaveLength(2);
-    expect(stored("local")).toHaveLength(4);
-    expect(explain.place({ labels: { app: "a" }, scheduling: { strategy: "ha-spread" } }).fits).toBe(true);
-    expect(() => explain.place({ scheduling: { near: "a b" } })).toThrow(
+    const stored = async (storage: string) =>
+      (await place({ count: 5, cpu: 0, memoryBytes: 0, storage: { [storage]: 40 * GiB } })).placed;
+    expect(await stored("shared")).toHaveLength(2);
+    expect(await stored("local")).toHaveLength(4);
+    expect((await place({ labels: { app: "a" }, scheduling: { strategy: "ha-spread" } })).fits).toBe(true);
+    await expect(place({ scheduling: { near: "a b" } })).rejects.toThrow(
       /scheduling\.near is no label selector/,
     );
     expect(world.records.collection(placementsDef).get(placementKey("vm/simulated-1"))).toBeUndefined();
+    const isos = { storage: "shared", type: "dir", options: { path: "/i", content: "iso", shared: true } };
+    await world.records.transact((tx) => tx.put(storageCollection, "shared", isos as never));
+    const wrong = await place({ storage: { shared: 1 } });
+    expect(wrong.explanation.verdicts[0]?.refusals[0]?.why).toBe("storage shared takes no images");
+    expect((await place({ kind: "ct", storage: { shared: 1 } })).explanation.refused).toEqual({
+      StorageReachable: 2,
+    });
+  });
+
+  it("are judged by extenders then, and when they are explained, as when they are placed", async () => {
+    const asked: string[] = [];
+    const service = createServer((request, response) => {
+      request.on("data", (data: Buffer) => asked.push(data.toString()));
+      request.on("end", () => response.end(JSON.stringify({ refused: { n1: "no power" } })));
+    });
+    const port = await new Promise<number>((resolve) => {
+      service.listen(0, "127.0.0.1", () => resolve((service.address() as AddressInfo).port));
+    });
+    world.stop();
+    const extender = { name: "power", url: `http://127.0.0.1:${port}/`, timeoutMs: 5_000, weight: 1 };
+    const extenders = [{ ...extender, onFailure: "refuse" as const }];
+    const plain = { defaultStrategy: undefined, plugins: { filter: [], score: [] }, expressions: [] };
+    world = await SchedulerWorld.with(["n1", "n2"], {
+      config: { ...plain, extenders, rebalance: DEFAULT_REBALANCE },
+    });
+    const { explain } = world.scheduler;
+    const answer = await explain.place({ count: 9, cpu: 1 }, signal);
+    expect(answer).toMatchObject({
+      fits: false,
+      explanation: { refused: { power: 1, NodeResourcesFit: 1 } },
+    });
+    expect(answer.placed.map(({ node }) => node)).toEqual(Array.from({ length: 4 }, () => "n2"));
+    expect(asked).toHaveLength(1);
+    await world.guest(100, "n1");
+    const { now } = await explain.guest("100", { access, signal });
+    expect(now).toMatchObject({ node: "n2", refused: { power: 1 } });
+    service.close();
+    service.closeAllConnections();
   });
 });
 

@@ -112,7 +112,24 @@ export class Placer {
   async preview(request: PlacementRequest, signal: AbortSignal): Promise<Explanation> {
     await this.#deps.records.fresh({ signal });
     const state = this.#deps.view.state();
-    return explainAnew(state, request, await this.#policyFor(request, signal));
+    return explainAnew(state, request, await this.policyFor(request, signal));
+  }
+
+  /** With what extenders say about this request. */
+  async policyFor(request: PlacementRequest, signal: AbortSignal): Promise<Policy> {
+    const { extend, policy, view, log } = this.#deps;
+    if (extend === undefined) return policy;
+    const state = view.state();
+    const { verdicts } = explainAnew(state, request, policy);
+    // Nobody is asked about nodes that are out of the question anyway.
+    const left = verdicts.filter(({ refusals }) => refusals.length === 0).map(({ node }) => node);
+    if (left.length === 0) return policy;
+    try {
+      return { ...policy, custom: [...policy.custom, ...(await extend(request, left, signal))] };
+    } catch (err) {
+      log.warn({ err: messageOf(err), request: request.id }, "an extender of the scheduler failed");
+      throw err;
+    }
   }
 
   stop(): void {
@@ -129,7 +146,7 @@ export class Placer {
     try {
       for (let lost = 0; lost < MOST_TRIES; lost++) {
         await records.fresh({ signal: terms.signal });
-        const policy = await this.#policyFor(request, terms.signal);
+        const policy = await this.policyFor(request, terms.signal);
         // From here to the transaction nothing else runs: state and turns are of one moment.
         const explanation = explainAnew(this.#deps.view.state(), request, policy);
         const { node } = explanation;
@@ -186,22 +203,6 @@ export class Placer {
       },
       { signal },
     );
-  }
-
-  async #policyFor(request: PlacementRequest, signal: AbortSignal): Promise<Policy> {
-    const { extend, policy, view, log } = this.#deps;
-    if (extend === undefined) return policy;
-    const state = view.state();
-    const { verdicts } = explainAnew(state, request, policy);
-    // Nobody is asked about nodes that are out of the question anyway.
-    const left = verdicts.filter(({ refusals }) => refusals.length === 0).map(({ node }) => node);
-    if (left.length === 0) return policy;
-    try {
-      return { ...policy, custom: [...policy.custom, ...(await extend(request, left, signal))] };
-    } catch (err) {
-      log.warn({ err: messageOf(err), request: request.id }, "an extender of the scheduler failed");
-      throw err;
-    }
   }
 }
 

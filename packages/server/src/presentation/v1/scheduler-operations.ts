@@ -24,8 +24,12 @@ export function schedulerOperations(
   idempotency: Idempotency,
 ): Readonly<Record<SchedulerOperation, (call: Call) => Promise<Reply> | Reply>> {
   return {
-    explainVmPlacement: ({ params, ctx }) => ({ body: face.explain.guest(params["name"] ?? "", ctx) }),
-    simulatePlace: ({ body }) => ({ body: face.explain.place(body as PlaceQuestion) }),
+    explainVmPlacement: async ({ params, ctx }) => ({
+      body: await face.explain.guest(params["name"] ?? "", ctx),
+    }),
+    simulatePlace: async ({ body, ctx }) => ({
+      body: await face.explain.place(body as PlaceQuestion, ctx.signal),
+    }),
     simulateNodeLoss: ({ body }) => ({
       body: face.explain.nodeLoss((body as { readonly nodes: readonly string[] }).nodes),
     }),
