@@ -21,7 +21,7 @@ const options: RebalanceOptions = {
   margin: 10,
   balance: true,
   resting: new Set(),
-  immovable: new Set(),
+  immovable: new Map(),
 };
 const on = (node: string, id: string, rules: SchedulingRules = {}, labels = {}): PlacedGuest => ({
   request: aRequest(id, rules, { labels }),
@@ -59,8 +59,9 @@ describe("a plan", () => {
     const state = new ClusterState([aNode("n1"), aNode("n2")], [on("n1", "vm/100", needsSsd)]);
     const [unsolved] = planRebalance(state, policy, options).unsolved;
     expect(unsolved?.why).toContain("0 of 2 nodes can take it: 2 by NodeAffinity");
-    const fixed = planRebalance(state, policy, { ...options, immovable: new Set(["vm/100"]) }).unsolved[0];
-    expect(fixed?.why).toContain("are not moved by plans");
+    const fixed = planRebalance(state, policy, { ...options, immovable: new Map([["vm/100", "it stays"]]) })
+      .unsolved[0];
+    expect(fixed?.why).toContain("it stays");
     const cut = planRebalance(state, policy, { ...options, maxMoves: 0 }).unsolved[0];
     expect(cut?.why).toContain("the plan has its 0 moves already");
   });

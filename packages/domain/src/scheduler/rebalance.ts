@@ -43,8 +43,8 @@ export interface RebalanceOptions {
   readonly balance: boolean;
   /** Guests that were moved lately and stay. */
   readonly resting: ReadonlySet<string>;
-  /** What nobody knows how to move. */
-  readonly immovable: ReadonlySet<string>;
+  /** What is not moved, and why. */
+  readonly immovable: ReadonlyMap<string, string>;
 }
 
 /** What a guest is not moved for: it is there, and nobody is ended because nodes are closed to newcomers. */
@@ -135,7 +135,8 @@ function whyNoMove(
   moves: readonly Move[],
   { maxMoves, immovable }: RebalanceOptions,
 ): string {
-  if (immovable.has(guest.request.id)) return "guests of its kind are not moved by plans";
+  const why = immovable.get(guest.request.id);
+  if (why !== undefined) return why;
   if (moves.length >= maxMoves) return `the plan has its ${maxMoves} moves already`;
   state.remove(guest.request.id);
   const decision = decide(state, guest.request, policy);

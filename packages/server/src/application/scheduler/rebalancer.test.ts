@@ -125,6 +125,20 @@ describe("a plan of moves", () => {
     expect(again.moves.map(({ guest }) => guest)).not.toContain("vm/100");
   });
 
+  it("does not try over and over what failed: the guest rests, unless somebody asks", async () => {
+    await open({ mode: "auto", intervalSeconds: 10, coolDownSeconds: 600 });
+    await runningGuest(100, "n1");
+    refuse = "storage is full";
+    await world.node("n1", taint);
+    await world.clock.advance(120_000);
+    expect(plans().map(({ phase }) => phase)).toEqual(["Failed"]);
+    const byHand = world.scheduler.rebalancer.plan({}, "joe@pve");
+    expect(byHand.moves).toMatchObject([{ guest: "vm/100" }]);
+    refuse = undefined;
+    await world.clock.advance(600_000);
+    expect(plans().map(({ phase }) => phase)).toEqual(["Failed", "Done"]);
+  });
+
   it("is only proposed in mode plan, and there is one at a time", async () => {
     await open({ mode: "plan", intervalSeconds: 10 });
     await runningGuest(100, "n1");

@@ -39,6 +39,8 @@ export const DEFAULT_REBALANCE: RebalanceSettings = {
   coolDownSeconds: 3600,
 };
 
+const ITSELF = "the rebalancer";
+
 /** Plans that are over are kept for so long. */
 const KEPT_MS = 7 * 86_400_000;
 const MIGRATE = "POST /nodes/{node}/qemu/{vmid}/migrate";
@@ -56,20 +58,27 @@ export class Rebalancer {
     const { records, view, policy, settings, clock } = this.#deps;
     const state = view.state();
     const at = clock.now();
-    const moved = records
-      .collection(rebalancePlansDef)
-      .list()
+    const since = at - settings.coolDownSeconds * 1000;
+    const plans = records.collection(rebalancePlansDef).list();
+    const moved = plans
       .flatMap(({ value }) => value.moves)
-      .filter(({ doneAt }) => doneAt !== undefined && doneAt > at - settings.coolDownSeconds * 1000);
+      .filter(({ doneAt }) => doneAt !== undefined && doneAt > since);
+    // What failed by itself would fail by itself again; people may try.
+    const failed = plans
+      .filter(({ value }) => by === ITSELF && value.at > since)
+      .flatMap(({ value }) => value.moves.filter(({ state: end }) => end === "failed"));
     const plan = planRebalance(state, policy, {
       maxMoves: spec.maxMoves ?? settings.maxMoves,
       threshold: spec.threshold ?? settings.threshold,
       margin: settings.margin,
       balance: spec.balance === true,
       resting: new Set(moved.map(({ guest }) => guest)),
-      immovable: new Set(
-        [...state.guests()].filter(({ request }) => request.kind !== "vm").map(({ request }) => request.id),
-      ),
+      immovable: new Map([
+        ...failed.map(({ guest }) => [guest, "a move of it failed a short while ago"] as const),
+        ...[...state.guests()]
+          .filter(({ request }) => request.kind !== "vm")
+          .map(({ request }) => [request.id, "guests of its kind are not moved by plans"] as const),
+      ]),
     });
     const moves = plan.moves.map((move): PlannedMove => ({ ...move, state: "pending" }));
     const isDone = moves.length === 0;
@@ -125,7 +134,7 @@ export class Rebalancer {
       await records.transact((tx) => old.forEach(({ id }) => tx.delete(rebalancePlansDef, id)));
     if (settings.mode === "off" || plans.some(({ value }) => !isOver(value))) return;
     const balance = this.#uneven >= settings.holdRounds;
-    const plan = this.plan({ approved: settings.mode === "auto", balance }, "the rebalancer");
+    const plan = this.plan({ approved: settings.mode === "auto", balance }, ITSELF);
     if (plan.moves.length === 0) return;
     this.#uneven = 0;
     await records.transact((tx) => tx.put(rebalancePlansDef, `auto-${newId()}`.toLowerCase(), plan));
