@@ -42,6 +42,12 @@ describe("what backup, restore and upgrade can deal with", () => {
     expect(restoredSpec(made("etcd"), { backingStore: "sqlite" })).toEqual(made("sqlite"));
   });
 
+  test("one that was made asleep is made of its backup as any other, with the workers that it got since", () => {
+    const sleep = { mode: "cold", afterIdleSeconds: 60 };
+    const saved = { workerNodes: { count: 1 }, sleep: { ...sleep, fromStart: true } };
+    expect(restoredSpec(saved)).toEqual({ ...saved, sleep });
+  });
+
   test("none whose store is somebody else's is saved", () => {
     expect(() => requireSaveable("backup", { name: "demo", spec: spec("external") })).toThrow(
       /'demo' cannot be backed up .*kind external.*Instead: .*etcdctl snapshot save/,

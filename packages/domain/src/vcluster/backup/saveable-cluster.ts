@@ -33,11 +33,14 @@ export function isSaveable({ spec }: Pick<VirtualClusterRecord, "spec">): boolea
 /** What a cluster is that is made of a backup: on one node, whatever the one before was. One of several replicas has a database
  * then, which a second node can follow; one that takes another's place keeps that one's store. */
 export function restoredSpec(spec: Fields, over?: Pick<VirtualClusterSpec, "backingStore">): Fields {
-  const { controlPlane = {} } = spec as { readonly controlPlane?: Fields };
+  const { controlPlane = {}, sleep } = spec as { readonly controlPlane?: Fields; readonly sleep?: Fields };
+  // It was made once, and may have workers since.
+  const { fromStart: _made, ...policy } = sleep ?? {};
+  const awake = sleep === undefined ? spec : { ...spec, sleep: policy };
   const isOne = controlPlane["backingStore"] !== "etcd" || controlPlane["replicas"] === 1;
   const backingStore = over?.backingStore ?? (isOne ? controlPlane["backingStore"] : "sqlite");
-  if (isOne && backingStore === controlPlane["backingStore"]) return spec;
-  return { ...spec, controlPlane: { ...controlPlane, backingStore, replicas: 1 } };
+  if (isOne && backingStore === controlPlane["backingStore"]) return awake;
+  return { ...awake, controlPlane: { ...controlPlane, backingStore, replicas: 1 } };
 }
 
 /** Throws with the reason and what to do; before anything is touched. */

@@ -463,6 +463,43 @@ describe("virtual clusters at a server", () => {
     ]);
   });
 
+  test("that were made asleep are told anew when they sleep, and no other becomes one of them", async () => {
+    const { create, clusters, board, records, key, asked } = await world();
+    await create("idle", "b", { sleep: { fromStart: true } });
+    const adapter = virtualClusterAdapter({ board, vclusters: clusters });
+    const change = async (name: string, sleep: object) => {
+      const previous = adapter.get(cacheReader(records), key(name));
+      if (adapter.act === undefined || previous === undefined) throw new Error("not there");
+      const spec = { ...previous.spec, sleep };
+      await adapter.act.change({ name, namespace: "b", spec, previous, ctx: context("c") });
+    };
+    await change("idle", { mode: "cold", afterIdleSeconds: 60, fromStart: true });
+    expect(asked.at(-1)?.params).toEqual({
+      vcluster: key("idle"),
+      tenant: "b",
+      mode: "cold",
+      afterIdleSeconds: 60,
+    });
+    expect(clusters.require(key("idle")).spec.sleep).toMatchObject({ afterIdleSeconds: 60, fromStart: true });
+    await create("demo", "b");
+    await expect(change("demo", { fromStart: true })).rejects.toThrow("spec.sleep.fromStart: says how");
+  });
+
+  test("of which two groups are to be scaled at once are left as they are", async () => {
+    const { create, clusters, board, records, key, asked } = await world();
+    const pools = [{ name: "build", count: 1 }];
+    await create("demo", "b", { workerNodes: { count: 1, pools } });
+    const adapter = virtualClusterAdapter({ board, vclusters: clusters });
+    const previous = adapter.get(cacheReader(records), key("demo"));
+    if (adapter.act === undefined || previous === undefined) throw new Error("not there");
+    const workerNodes = { count: 2, pools: [{ name: "build", count: 2 }] };
+    const spec = { ...previous.spec, sleep: { mode: "none" }, workerNodes };
+    const told = asked.length;
+    const changed = adapter.act.change({ name: "demo", namespace: "b", spec, previous, ctx: context("c") });
+    await expect(changed).rejects.toThrow("one group of workers is scaled at a time");
+    expect(asked.length).toBe(told);
+  });
+
   test("keep their tenant, and what this release cannot change", async () => {
     const { create, clusters, board, records, key } = await world();
     await create("demo", "b");

@@ -130,7 +130,9 @@ export class VirtualClusters {
     const { records, calls } = this.#deps;
     const { node, tenant } = this.require(key);
     const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy" as const;
-    await calls.call(node, route, { vcluster: key, tenant, ...sleep }, ctx);
+    // How it was made is the node's own to know.
+    const { fromStart: _made, ...policy } = sleep;
+    await calls.call(node, route, { vcluster: key, tenant, ...policy }, ctx);
     await records.transact((tx) => {
       const now = tx.get(vclusterCollection, key)?.value;
       if (now !== undefined) tx.put(vclusterCollection, key, { ...now, spec: { ...now.spec, sleep } });

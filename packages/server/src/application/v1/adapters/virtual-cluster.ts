@@ -10,6 +10,7 @@ import {
   vclusterCollection,
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { invalidSpec } from "@gpve/domain/vcluster/invalid-spec.ts";
 import { isReady } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import { readVirtualClusterSpec, shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
@@ -97,6 +98,11 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
       if (sameJson({ ...previous.spec, ...wanted, ...quotaOf(previous.spec, wanted) }, previous.spec)) return;
       const before = readVirtualClusterSpec(previous.spec);
       const { sleep = before.sleep } = read;
+      if (sleep?.fromStart === true && before.sleep?.fromStart !== true)
+        throw invalidSpec(
+          "sleep.fromStart",
+          "says how a cluster is made, and this one is there: leave it out",
+        );
       const groups = [undefined, ...(before.pools ?? []).map((pool) => pool.name)];
       const counts = groups.flatMap((pool) => {
         const count = read.pools?.find((each) => each.name === pool)?.count ?? workersIn(before, pool);
@@ -108,11 +114,11 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
         ...wanted,
         ...quotaOf(previous.spec, wanted),
       });
-      if (sleep !== undefined && !sameJson(sleep, before.sleep))
-        await vclusters.setSleep(idOf(previous), sleep, ctx);
       const [group, second] = counts.filter(({ pool, count }) => count !== workersIn(before, pool));
       if (second !== undefined)
         throw new AppError("request.invalid", "one group of workers is scaled at a time: change one count");
+      if (sleep !== undefined && !sameJson(sleep, before.sleep))
+        await vclusters.setSleep(idOf(previous), sleep, ctx);
       if (group !== undefined) await vclusters.scale(idOf(previous), group, ctx, ctx.requestId);
     },
     remove: async ({ previous, ctx, force }) => {
