@@ -300,7 +300,9 @@ export const virtualClusterKind: KindDeclaration = {
           running: Type.Boolean({ description: "Its programs and its network are whole." }),
           cpu: Type.Number(),
           memoryBytes: Type.Integer(),
+          usedBytes: Type.Optional(Type.Integer({ description: "What it takes now, with its pods." })),
           pods: Type.Integer({ description: "That run on it." }),
+          volumes: Type.Optional(Type.Integer({ description: "Persistent volumes that it has." })),
           accelerator: Type.Optional(
             Type.Enum(["kvm", "tcg"], { description: "Of L3: what runs its machine; tcg is slow." }),
           ),
@@ -316,6 +318,27 @@ export const virtualClusterKind: KindDeclaration = {
           ready: Type.Boolean({ description: "All of its parts run." }),
         }),
         { description: "Of its control plane, where there are several." },
+      ),
+    ),
+    standby: Type.Optional(
+      Type.Object(
+        {
+          node: Type.String(),
+          inSync: Type.Boolean({ description: "It could go on from there now." }),
+          revision: Type.Optional(Type.Integer({ description: "The newest of its store." })),
+          confirmedRevision: Type.Optional(Type.Integer({ description: "The newest that is there too." })),
+        },
+        { description: "The node that follows its store." },
+      ),
+    ),
+    recovered: Type.Optional(
+      Type.Object(
+        {
+          from: Type.String({ description: "The node that was lost." }),
+          at: Type.String({ format: "date-time" }),
+          mayHaveLostSeconds: Type.Number(),
+        },
+        { description: "When it went on from its standby last." },
       ),
     ),
     conditions: Type.Array(condition),

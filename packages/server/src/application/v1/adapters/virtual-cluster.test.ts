@@ -2,11 +2,24 @@ import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import type { TSchema } from "typebox";
+import Value from "typebox/value";
 import { expect, test } from "vitest";
 import { MemoryRecords } from "../../../testing/memory-records.ts";
 import { KindCache } from "../kind-cache.ts";
 import { virtualClusterAdapter } from "./virtual-cluster.ts";
 import { quietKinds } from "../../../testing/quiet-kinds.ts";
+
+/** Objects have what is described and no more. */
+function withoutMore(schema: TSchema): TSchema {
+  const closed = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(closed);
+    if (typeof value !== "object" || value === null) return value;
+    const each = Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, closed(inner)]));
+    return "properties" in each ? { ...each, additionalProperties: false } : each;
+  };
+  return closed(schema) as TSchema;
+}
 
 /** So many clusters of one node, which tells of all of them whenever it is asked to. */
 async function world(count: number) {
@@ -45,6 +58,45 @@ test("shows what nodes have told last, and the same objects until they tell agai
   await records.transact((tx) => tx.delete(vclusterCollection, "c1"));
   expect(cache.list().map(({ metadata }) => metadata.name)).toEqual(["c0", "c2"]);
   expect(cache.get("c1")).toBeUndefined();
+});
+
+test("describes all that it shows", async () => {
+  const records = new MemoryRecords();
+  const standby = { node: "n2", generation: 1, of: "n1", mode: "follow", inSync: true, since: 0 } as const;
+  const recovered = { from: "n0", at: 0, lossMs: 0 };
+  const ends = [{ node: "n1", address: "192.0.2.1", slot: 0 }];
+  const base = { name: "demo", tenant: "default", node: "n1", spec: readVirtualClusterSpec({}), madeBy: "r" };
+  await records.transact((tx) => {
+    tx.put(vclusterCollection, "demo", { ...base, standby, recovered } as never);
+    tx.put(vclusterCollection, "trio", {
+      ...base,
+      name: "trio",
+      spread: { network: 1, nodes: ends },
+    } as never);
+  });
+  const vnode = { name: "worker-1", running: true, cpus: 1, memoryBytes: 1, pods: 1, volumes: 1 };
+  const told = {
+    phase: "Running",
+    power: "hot",
+    version: "1.36.4",
+    endpoint: "https://n1:16443",
+    memoryBytes: 1,
+    probedAt: 1,
+    readySince: 1,
+    vnodes: [{ ...vnode, usedBytes: 1, cpuSeconds: 1, accelerator: "kvm" }],
+    standby: { generation: 1, isJoined: true, isConnected: true, revision: 2, confirmed: 2 },
+  };
+  const vclusters = ["demo", "trio"].map((name) => ({ name, ...told }));
+  const view = { node: "n1", health: "online", report: { vclusters } } as unknown as NodeView;
+  const board: NodeBoard = { list: () => [view], get: () => view, generation: () => 1 };
+  const adapter = virtualClusterAdapter({ board });
+  const { status: described } = adapter.kind;
+  if (described === undefined) throw new Error("it has a status");
+  const closed = withoutMore(described);
+  for (const { status } of new KindCache(adapter, records).list())
+    expect(
+      [...Value.Errors(closed, status)].map(({ instancePath, params }) => [instancePath, params]),
+    ).toEqual([]);
 });
 
 test("a list of many costs as many times what a list of few does, and not the square of it", async () => {

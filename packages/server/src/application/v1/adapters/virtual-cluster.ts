@@ -174,7 +174,7 @@ function requireNoVolumes({ name, status }: RawObject): void {
 /** On all of its nodes; one that is gone tells of its own last. */
 function vnodesOf(board: NodeBoard, record: VirtualClusterRecord): readonly Fields[] {
   return nodesOf(record).flatMap((node) =>
-    (runtimeOn(board, node, keyOf(record))?.vnodes ?? []).map(({ cpus, ...vnode }) => ({
+    (runtimeOn(board, node, keyOf(record))?.vnodes ?? []).map(({ cpus, cpuSeconds: _used, ...vnode }) => ({
       ...vnode,
       node,
       cpu: cpus,
