@@ -187,7 +187,7 @@ export const FailoverResultSchema = Type.Object({
 
 export const VmBackupRequestSchema = Type.Object(
   {
-    storage: Type.Optional(Type.String({ description: "Where it goes.", default: "local" })),
+    storage: Type.Optional(Type.String({ description: "Where it goes; default the storage for backups." })),
     mode: Type.Optional(
       Type.Union([Type.Literal("snapshot"), Type.Literal("suspend"), Type.Literal("stop")], {
         default: "snapshot",

@@ -6,7 +6,7 @@ const closed = { additionalProperties: false } as const;
 
 export const VcBackupRequestSchema = Type.Object(
   {
-    storage: Type.Optional(Type.String({ description: "Where it goes.", default: "local" })),
+    storage: Type.Optional(Type.String({ description: "Where it goes; default the storage for backups." })),
     notes: Type.Optional(Type.String({ maxLength: 1024 })),
     protected: Type.Optional(Type.Boolean({ default: false })),
   },

@@ -1,4 +1,7 @@
 import { expect, test } from "vitest";
+import { VmBackupRequestSchema } from "@gpve/contracts/v1/bodies.ts";
+import { VcBackupRequestSchema } from "@gpve/contracts/v1/vc-save-bodies.ts";
+import { Validator } from "../../application/v1/validation.ts";
 import { scaleAsk, sleepMode, wantedVersion } from "./vc-bodies.ts";
 
 test("a version is said in one word or the other, and in both where they agree", () => {
@@ -27,4 +30,10 @@ test("a way to sleep is said in the query or the body, cold where in none", () =
   ]);
   expect(sleepMode("cold", { mode: "cold" })).toBe("cold");
   expect(() => sleepMode("cold", { mode: "warm" })).toThrow("warm in the body");
+});
+
+test("a backup that names no storage names none: servers know which is for backups", () => {
+  const validator = new Validator();
+  for (const schema of [VmBackupRequestSchema, VcBackupRequestSchema])
+    expect(validator.check(schema, {}, "the body")).not.toHaveProperty("storage");
 });
