@@ -1,6 +1,7 @@
 // The command lines of a control plane: pure, from the cluster and where its files lie.
 import { AUDIT_DAYS, AUDIT_FILE_MIB, AUDIT_OLD_FILES } from "./audit-policy.ts";
 import type { ControlPlanePart } from "./cluster-part.ts";
+import { accountIssuer } from "./kubernetes-limits.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
 export interface ControlPlanePlace {
@@ -86,7 +87,7 @@ function apiServer(
     `--kubelet-certificate-authority=${trust}`,
     // Names of workers are in no DNS.
     "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
-    `--service-account-issuer=https://kubernetes.default.svc.${dnsDomain}`,
+    `--service-account-issuer=${accountIssuer(dnsDomain)}`,
     `--service-account-key-file=${file("sa.pub")}`,
     `--service-account-signing-key-file=${file("sa.key")}`,
     `--requestheader-client-ca-file=${file("front-proxy-ca.crt")}`,

@@ -26,6 +26,7 @@ import {
 import { LEAST_MACHINE_BYTES } from "./vnode/machine-size.ts";
 import { readPools, shownPools, totalWorkers, type WorkerPool } from "./vnode/worker-pools.ts";
 import { OFFERED_REPLICAS } from "./replicas/replica-places.ts";
+import { requireWorkable } from "./kubernetes-limits.ts";
 import { type Tier, TIERS } from "./tier.ts";
 import { type ClusterScheduling, readClusterScheduling, shownClusterScheduling } from "./scheduling-rules.ts";
 import { readSleepPolicy, type SleepPolicy, sleepPolicyOf } from "./power/sleep-policy.ts";
@@ -193,6 +194,7 @@ function requireOffered(spec: VirtualClusterSpec): void {
 /** What one that is there may be and a new one may not. */
 export function requireNewCluster(spec: VirtualClusterSpec): void {
   requireUsableNetworks(spec);
+  requireWorkable(spec);
   if (spec.sleep?.fromStart === true && (totalWorkers(spec) > 0 || spec.replicas !== 1))
     throw invalidSpec(
       "sleep.fromStart",
