@@ -1,12 +1,11 @@
 // kubeconfig of a cluster's administrator, made from the secrets bundle without asking the cluster.
-import { AppError } from "@gpve/contracts/errors.ts";
-import { type Document, isMap, isSeq } from "yaml";
+import type { Document } from "yaml";
 import { writeConfig } from "../config/config-text.ts";
-import type { ConfigDocument } from "../config/document.ts";
 import { signClientCertificate } from "../secrets/authority.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { trustedBy } from "../secrets/rotation.ts";
 import { editableMap, freeName, toText } from "./editable-yaml.ts";
+import { positionOf, putNamed } from "./named-entries.ts";
 import { isOfCluster } from "./same-cluster.ts";
 
 const YEAR_HOURS = 8760;
@@ -111,23 +110,6 @@ function isOther(document: Document, name: string, ca: string, former: readonly 
   }
   const user = `admin@${name}`;
   return positionOf(document, "users", user) >= 0 || positionOf(document, "contexts", user) >= 0;
-}
-
-function putNamed(document: Document, list: string, entry: ConfigDocument): void {
-  const index = positionOf(document, list, entry["name"]);
-  if (index >= 0) document.setIn([list, index], document.createNode(entry));
-  else if (isSeq(document.get(list))) document.addIn([list], document.createNode(entry));
-  else document.set(list, document.createNode([entry]));
-}
-
-/** -1 when there is none; a list that is missing or null is empty. */
-function positionOf(document: Document, list: string, name: unknown): number {
-  const items = document.get(list);
-  if (items === undefined || items === null) return -1;
-  if (!isSeq(items)) {
-    throw new AppError("config.invalid", `${list} of the kubeconfig is no list; it was left as it is`);
-  }
-  return items.items.findIndex((item) => isMap(item) && item.get("name") === name);
 }
 
 function encode(text: string): string {

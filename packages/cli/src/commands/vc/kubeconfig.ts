@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isObject } from "@gpve/client/response-error.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
@@ -32,11 +32,13 @@ export const vcKubeconfig: CommandSpec = {
       return;
     }
     const { env, homeDir } = cli.io;
-    const path = env["KUBECONFIG"]?.split(":")[0] ?? join(homeDir, ".kube", "config");
-    const { mergeKubeconfig } = await import("@gpve/talos/access/kubeconfig.ts");
-    const { text: merged, contextName } = mergeKubeconfig(readTextFile(path) ?? "", accessIn(text));
+    const named = env["KUBECONFIG"]?.split(":").find((each) => each !== "");
+    const path = named ?? join(homeDir, ".kube", "config");
+    const { mergePrinted } = await import("@gpve/talos/access/merge-printed.ts");
+    const { text: merged, contextName } = mergePrinted(readTextFile(path) ?? "", text);
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    writeFileAtomic(path, merged);
+    // A link stays one.
+    writeFileAtomic(existsSync(path) ? realpathSync(path) : path, merged, 0o600);
     cli.out.done(`Merged into ${path}; the context is ${contextName}.`);
   },
 };
@@ -53,36 +55,4 @@ async function askWhenItRuns(cli: Cli, input: Input): Promise<unknown> {
     await untilRunning(cli, vcNamed(input));
     return v1.raw("GET", path);
   }
-}
-
-interface Kubeconfig {
-  readonly clusters: readonly [
-    {
-      readonly name: string;
-      readonly cluster: Readonly<Record<"server" | "certificate-authority-data", string>>;
-    },
-  ];
-  readonly users: readonly [
-    { readonly user: Readonly<Record<"client-certificate-data" | "client-key-data", string>> },
-  ];
-}
-
-/** Of the one cluster and the one user that the server wrote. */
-function accessIn(text: string): {
-  readonly clusterName: string;
-  readonly server: string;
-  readonly ca: string;
-  readonly crt: string;
-  readonly key: string;
-} {
-  const { clusters, users } = JSON.parse(text) as Kubeconfig;
-  const [{ name, cluster }] = clusters;
-  const [{ user }] = users;
-  return {
-    clusterName: name,
-    server: cluster.server,
-    ca: cluster["certificate-authority-data"],
-    crt: user["client-certificate-data"],
-    key: user["client-key-data"],
-  };
 }

@@ -1,6 +1,7 @@
-import { readFileSync } from "node:fs";
+import { lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { Gpvectl } from "../../testing/run-gpvectl.ts";
 
 const upid = "UPID:n1:1:";
@@ -19,8 +20,21 @@ const vc = (phase: string, message?: string) => ({
   },
 });
 const kubeconfig = JSON.stringify({
-  clusters: [{ name: "demo", cluster: { server: "https://x", "certificate-authority-data": "Q0E=" } }],
-  users: [{ user: { "client-certificate-data": "Q1JU", "client-key-data": "S0VZ" } }],
+  apiVersion: "v1",
+  kind: "Config",
+  clusters: [
+    {
+      name: "demo",
+      cluster: {
+        server: "https://x",
+        "tls-server-name": "demo.default.vc.gpve",
+        "certificate-authority-data": "Q0E=",
+      },
+    },
+  ],
+  users: [{ name: "joe@pve@demo", user: { "client-certificate-data": "Q1JU", "client-key-data": "S0VZ" } }],
+  contexts: [{ name: "demo", context: { cluster: "demo", user: "joe@pve@demo" } }],
+  "current-context": "demo",
 });
 
 async function withCluster(phase = "Running", message?: string): Promise<Gpvectl> {
@@ -188,7 +202,27 @@ describe("gpvectl vc", () => {
     const merged = await ctl.run(["vc", "kubeconfig", "demo", "--merge"]);
     expect(merged.out).toContain("the context is");
     const path = /Merged into (\S+);/.exec(merged.out)?.[1] ?? join("nowhere");
-    expect(readFileSync(path, "utf8")).toContain("https://x");
+    expect(parse(readFileSync(path, "utf8"))).toEqual(JSON.parse(kubeconfig));
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  test("kubeconfig merges into the file that is named, also where a link leads to it, readable to its owner alone", async () => {
+    await using ctl = await withCluster();
+    const file = join(ctl.home, "real");
+    writeFileSync(file, "current-context: lab\ncontexts: [{name: lab, context: {cluster: lab}}]\n", {
+      mode: 0o644,
+    });
+    const link = join(ctl.home, "link");
+    symlinkSync(file, link);
+    const { code, out } = await ctl.run(["vc", "kubeconfig", "demo", "--merge"], {
+      env: { KUBECONFIG: `:${link}:other` },
+    });
+    expect([code, out]).toEqual([0, expect.stringContaining(`Merged into ${link}`)]);
+    expect([lstatSync(link).isSymbolicLink(), statSync(file).mode & 0o777]).toEqual([true, 0o600]);
+    expect((parse(readFileSync(file, "utf8")) as { contexts: { name: string }[] }).contexts).toMatchObject([
+      { name: "lab" },
+      { name: "demo" },
+    ]);
   });
 
   test("sleep is cold unless told, and wake wakes", async () => {
