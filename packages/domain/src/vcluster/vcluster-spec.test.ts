@@ -68,6 +68,20 @@ describe("the spec of a virtual cluster", () => {
     expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
   });
 
+  test("is read again as it is shown, however large or small what it says", () => {
+    for (const quota of [
+      { storage: "1Pi" },
+      { storage: "2048Ti" },
+      { cpu: "0.00001" },
+      { cpu: "12345.6789" },
+    ]) {
+      const spec = readVirtualClusterSpec({ quota });
+      expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
+    }
+    for (const quota of [{ storage: "9".repeat(30) }, { storage: "9000Pi" }, { cpu: "9".repeat(30) }])
+      expect(() => readVirtualClusterSpec({ quota })).toThrow("spec.quota");
+  });
+
   test("bounds what its workers have together, pools too", () => {
     const quota = { cpu: "8", memory: "12Gi", storage: "1Gi" };
     const pools = [{ name: "build", count: 1, resources: { cpu: 4, memory: "8Gi" } }];

@@ -56,11 +56,12 @@ export function podNetwork(podCidr: string, slot: number): string | undefined {
   return `${addressAt(pods, slot * 2 ** (32 - PODS_PREFIX))}/${PODS_PREFIX}`;
 }
 
-/** "2", "500m", 2 */
+/** "2", "500m", 2: in thousandths, as Kubernetes counts them */
 export function readCpus(value: unknown): number | undefined {
   const match = /^(\d+(?:\.\d+)?)(m?)$/.exec(String(value));
   if (match === null) return undefined;
-  return Number(match[1]) / (match[2] === "m" ? 1000 : 1);
+  const thousandths = Math.round(Number(match[1]) * (match[2] === "m" ? 1 : 1000));
+  return thousandths > MOST_CPUS * 1000 ? undefined : thousandths / 1000;
 }
 
 const UNITS: Readonly<Record<string, number>> = {
@@ -73,11 +74,16 @@ const UNITS: Readonly<Record<string, number>> = {
   Mi: 2 ** 20,
   Gi: 2 ** 30,
   Ti: 2 ** 40,
+  Pi: 2 ** 50,
 };
+/** More is a mistake. */
+const MOST_CPUS = 1_000_000;
 
 /** "4Gi", "512Mi", "2G", bytes */
 export function readBytes(value: unknown): number | undefined {
-  const match = /^(\d+(?:\.\d+)?)([kMGT]|[KMGT]i)?$/.exec(String(value));
+  const match = /^(\d+(?:\.\d+)?)([kMGT]|[KMGTP]i)?$/.exec(String(value));
   const unit = UNITS[match?.[2] ?? ""];
-  return match === null || unit === undefined ? undefined : Math.round(Number(match[1]) * unit);
+  if (match === null || unit === undefined) return undefined;
+  const bytes = Math.round(Number(match[1]) * unit);
+  return Number.isSafeInteger(bytes) ? bytes : undefined;
 }
