@@ -28,7 +28,7 @@ import { objectOperation } from "./object-operations.ts";
 import type { V1Deps } from "./ports.ts";
 import { bodyTerms } from "../http/read-body.ts";
 import { readJson } from "./read-json.ts";
-import { newObject } from "./new-object.ts";
+import { wholeObject } from "./new-object.ts";
 import { namedObject } from "./named-object.ts";
 import { bodyIn, namespaceIn, queryIn, requireIn } from "./tenant-scope.ts";
 import { watchOperation } from "./watch-operation.ts";
@@ -189,7 +189,7 @@ async function handle(
     await watchOperation({ ...server, credentials }, { route, query, ctx, req, res });
     return "streamed";
   }
-  const body = bodyIn(tenant, checkedBody(server, route, newObject(route, tenant, await readBody())));
+  const body = bodyIn(tenant, checkedBody(server, route, wholeObject(route, tenant, await readBody())));
   const meant = id === undefined ? params : { ...params, name: id };
   const { name: called } = params;
   const call: Call = {

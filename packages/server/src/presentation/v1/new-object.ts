@@ -1,13 +1,22 @@
-// What a request for a new object may leave out: for some kinds all but the fields of its spec, and the tenant.
+// What a request for an object may leave out: for some kinds all but the fields of its spec, and for a new one the tenant.
 import { API_VERSION } from "@gpve/contracts/v1/object.ts";
 import type { V1Route } from "@gpve/contracts/v1/routes.ts";
 import type { Tenant } from "./tenant-scope.ts";
 
+/** Of which a change that is said whole has one at least. */
+const WHOLE = ["apiVersion", "kind", "metadata", "spec", "status"] as const;
+
 type Fields = Readonly<Record<string, unknown>>;
 
-export function newObject(route: V1Route, tenant: Tenant, body: unknown): unknown {
-  const { kind, verb } = route;
-  if (kind === undefined || verb !== "create" || !isFields(body)) return body;
+export function wholeObject(
+  { kind, verb }: Pick<V1Route, "kind" | "verb">,
+  tenant: Tenant,
+  body: unknown,
+): unknown {
+  if (kind === undefined || !isFields(body)) return body;
+  if (verb === "patch" && kind.flatBody === true)
+    return WHOLE.some((word) => word in body) ? body : { spec: body };
+  if (verb !== "create") return body;
   const whole = kind.flatBody === true ? wholeBody(kind.kind, body) : body;
   const { defaultNamespace } = kind;
   const metadata = isFields(whole["metadata"]) ? whole["metadata"] : undefined;
@@ -15,12 +24,13 @@ export function newObject(route: V1Route, tenant: Tenant, body: unknown): unknow
   return { ...whole, metadata: { namespace: defaultNamespace, ...metadata } };
 }
 
-/** What is said flat has neither metadata nor spec; what has them may go without the words that the path says too. */
+/** What is said flat has neither metadata nor spec; what has one of them may go without the words that the path says too. */
 function wholeBody(kind: string, body: Fields): Fields {
   const words = { apiVersion: API_VERSION, kind };
-  if ("metadata" in body || "spec" in body) return { ...words, ...body };
-  const { name, ...spec } = body;
-  return { ...words, metadata: { name }, spec };
+  if ("metadata" in body) return { ...words, ...body };
+  const { name, apiVersion = words.apiVersion, kind: said = kind, ...rest } = body;
+  const more = "spec" in body ? rest : { spec: rest };
+  return { apiVersion, kind: said, metadata: { name }, ...more };
 }
 
 function isFields(value: unknown): value is Fields {
