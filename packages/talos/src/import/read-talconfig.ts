@@ -37,6 +37,9 @@ const takenOfInterfaces = new Set(
   "interface deviceSelector addresses routes vip mtu dhcp dhcpOptions".split(" "),
 );
 
+/** A route that names no network is one as well. */
+const DEFAULT_ROUTES: ReadonlySet<string> = new Set(["", "0.0.0.0/0", "::/0"]);
+
 export function readTalconfig(file: unknown): ImportedCluster {
   return isTalconfig(file) ? read(file) : refuse();
 }
@@ -45,7 +48,7 @@ function read(file: Tree): ImportedCluster {
   const patchFiles = new Map<string, string>();
   const nodes = listOf(file["nodes"]).filter(isTree);
   const first = nodes.find((node) => node["controlPlane"] === true) ?? nodes[0] ?? {};
-  const interfaces = nodes.flatMap((node) => listOf(node["networkInterfaces"]).filter(isTree));
+  const interfaces = nodes.map(mainInterface);
   const url = URL.parse(textOf(file["endpoint"]) ?? "");
   const customization = customizationOf(first, file);
   const patchesOf = (part: unknown, name: string): readonly string[] =>
@@ -56,16 +59,18 @@ function read(file: Tree): ImportedCluster {
       patchFiles.set(path, text);
       return [path];
     });
-  const cni = textOf(treeAt(file, "cniConfig", "name"));
   const hasIPv4 = nodes.some((node) => addressesOf(node).some(isIPv4));
   const networks = interfaces
     .flatMap((each) => textsOf(each["addresses"]))
     .filter((address) => /^[^/]+\/\d+$/.test(address));
-  return {
+  const said = {
     name: textOf(file["clusterName"]),
     talos: textOf(file["talosVersion"]),
     kubernetes: textOf(file["kubernetesVersion"]),
-    vip: interfaces.map((each) => textOf(treeAt(each, "vip", "ip"))).find((ip) => ip !== undefined),
+    vip: nodes
+      .flatMap(interfacesOf)
+      .map((each) => textOf(treeAt(each, "vip", "ip")))
+      .find((ip) => ip !== undefined),
     endpointHost: hostOf(url),
     port: url === null ? undefined : portOf(url),
     extraSANs: [
@@ -78,8 +83,9 @@ function read(file: Tree): ImportedCluster {
     nodeCIDR6: hasIPv4 ? networks.find((each) => each.includes(":")) : undefined,
     gateway: interfaces
       .flatMap((each) => listOf(each["routes"]))
+      .filter((route) => DEFAULT_ROUTES.has(textOf(treeAt(route, "network")) ?? ""))
       .map((route) => textOf(treeAt(route, "gateway")))
-      .find((gateway) => gateway !== undefined),
+      .find((gateway) => gateway !== undefined && !(hasIPv4 && gateway.includes(":"))),
     asksForAddresses:
       interfaces.some((each) => each["dhcp"] === true) && !networks.some((each) => !each.includes(":")),
     dns: textsOf(first["nameservers"]),
@@ -87,7 +93,6 @@ function read(file: Tree): ImportedCluster {
     podCIDRs: textsOf(file["clusterPodNets"]),
     serviceCIDRs: textsOf(file["clusterSvcNets"]),
     dnsDomain: textOf(file["domain"]),
-    cni: cni === "none" || cni === "flannel" ? cni : undefined,
     schedulable: file["allowSchedulingOnControlPlanes"] === true || file["allowSchedulingOnMasters"] === true,
     extensions: textsOf(treeAt(customization, "systemExtensions", "officialExtensions")),
     kernelArgs: textsOf(treeAt(customization, "extraKernelArgs")),
@@ -97,10 +102,18 @@ function read(file: Tree): ImportedCluster {
     machines: nodes.map((node, at) =>
       machine(node, file, (part, name) => patchesOf(part, `nodes/${name || at + 1}`)),
     ),
+  };
+  const [cni, urls] = networkPlugin(file, patchFiles.values());
+  return {
+    ...said,
+    cni,
     patchFiles,
     notes: [
       "talconfig.yaml says nothing of the platform: look at providers, and at the machines' sizes.",
       "Its secrets come over with: gpvectl talos secrets import talsecret.yaml (sops too).",
+      ...(urls.length === 0
+        ? []
+        : [`not taken over: cniConfig.urls (${urls.join(", ")}); a patch can say it.`]),
       ...left(file, taken, ""),
       ...["controlPlane", "worker"].flatMap((role) => left(file[role], takenOfRoles, `${role}: `)),
       ...nodes.flatMap(leftOfNode),
@@ -142,18 +155,47 @@ function machine(
 ): ImportedMachine {
   const hostname = hostnameOf(textOf(node["hostname"]) ?? "");
   const addresses = addressesOf(node);
+  const mac = textOf(treeAt(mainInterface(node), "deviceSelector", "hardwareAddr"));
   return {
     hostname,
     isControlPlane: node["controlPlane"] === true,
     address: addresses.find(isIPv4) ?? addresses[0],
-    mac: listOf(node["networkInterfaces"])
-      .map((each) => textOf(treeAt(each, "deviceSelector", "hardwareAddr")))
-      .find((mac) => mac !== undefined && !mac.includes("*")),
+    mac: mac?.includes("*") === true ? undefined : mac,
     labels: textMapOf(node["nodeLabels"]),
     taints: textMapOf(node["nodeTaints"]),
     extensions: textsOf(treeAt(customizationOf(node, file), "systemExtensions", "officialExtensions")),
     patches: patchesOf(node, hostname),
   };
+}
+
+const interfacesOf = (node: Tree): readonly Tree[] => listOf(node["networkInterfaces"]).filter(isTree);
+
+/** The card with the machine's own address; others are for storage and the like. */
+function mainInterface(node: Tree): Tree {
+  const interfaces = interfacesOf(node);
+  const own = addressesOf(node);
+  const isOwn = (address: string): boolean => own.includes(address.split("/")[0] ?? "");
+  return (
+    interfaces.find((each) => textsOf(each["addresses"]).some(isOwn)) ??
+    interfaces.find((each) => each["dhcp"] === true) ??
+    interfaces[0] ??
+    {}
+  );
+}
+
+/** Who is silent has Talos' own Flannel, unless a patch says otherwise; and the manifests of a custom one. */
+function networkPlugin(
+  file: Tree,
+  patches: Iterable<string>,
+): readonly ["flannel" | "none", readonly string[]] {
+  const said = [...patches].map((text) =>
+    textOf(treeAt(parseTalconfig(text), "cluster", "network", "cni", "name")),
+  );
+  const names = [textOf(treeAt(file, "cniConfig", "name")), ...said].filter((name) => name !== undefined);
+  return [
+    (names.at(-1) ?? "flannel") === "flannel" ? "flannel" : "none",
+    textsOf(treeAt(file, "cniConfig", "urls")),
+  ];
 }
 
 function addressesOf(node: Tree): readonly string[] {

@@ -122,4 +122,35 @@ worker: { patches: ["cluster: {}"] }`;
       "machine: {}",
     ]);
   });
+
+  test("its network plugin stays what it is: Talos' Flannel when nothing is said, none for others' manifests", () => {
+    const cni = (more: string, patch = "machine: {}") => {
+      const text = `${head}${node(`    patches: [${JSON.stringify(patch)}]`)}\n${more}`;
+      const { cluster, file } = imported(text, "t.yaml");
+      return [
+        cluster.addons.cni.type,
+        file.includes("# not taken over: cniConfig.urls (https://a/cni.yaml)"),
+      ];
+    };
+    expect(cni("")).toEqual(["flannel", false]);
+    expect(cni("cniConfig: { name: none }")).toEqual(["none", false]);
+    expect(cni("cniConfig: { name: custom, urls: [https://a/cni.yaml] }")).toEqual(["none", true]);
+    expect(cni("", "cluster: { network: { cni: { name: none } } }")).toEqual(["none", false]);
+  });
+
+  test("the network, its gateway and the MAC are those of the card with the machine's own address", () => {
+    const cards = `    networkInterfaces:
+      - deviceSelector: { hardwareAddr: "00:30:93:12:31:78" }
+        addresses: [10.9.9.1/24]
+        mtu: 9000
+      - deviceSelector: { hardwareAddr: "bc:24:11:00:00:01" }
+        addresses: [10.0.0.131/24]
+        routes:
+          - { network: 10.3.0.0/16, gateway: 10.0.0.3 }
+          - { network: "::/0", gateway: "fd00::1" }
+          - { gateway: 10.0.0.254 }`;
+    const { cluster, machines } = imported(`${head}${node(cards)}`, "t.yaml");
+    expect(cluster.network).toMatchObject({ nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.254", mtu: "auto" });
+    expect(machines[0]).toMatchObject({ mac: "BC:24:11:00:00:01", addresses: ["10.0.0.131"] });
+  });
 });

@@ -139,12 +139,12 @@ export function writeImported(
       ),
     ),
     ...unlessEmpty("talos", patches(cluster.patches)),
-    ...unlessEmpty("addons", {
-      ...(cluster.cni === undefined ? {} : { cni: { type: cluster.cni } }),
+    addons: {
+      cni: { type: or(cluster.cni, "cilium", "the network plugin") },
       ...(cluster.hasCloudController === undefined
         ? {}
         : { ccm: { proxmox: { enabled: cluster.hasCloudController } } }),
-    }),
+    },
     secrets: { file: `${name}.secrets.enc.yaml`, recipients: options.recipients },
   };
   const head = [`Imported from ${options.source}.`, ...cluster.notes, ...assumed].map(
