@@ -23,7 +23,7 @@ export function tfvarsCluster(values: Tree): ImportedCluster {
   const listed = machines(values, all);
   const placed = placement(values, all);
   const counted = listed.length > 0 ? listed : countedMachines(find, placed);
-  const length = numberOf(find(/(^|_)cidr$/));
+  const length = numberOf(textOf(find(/(^|_)cidr$/))?.replace(/^\//, ""));
   const gateway = textOf(find(/(^|_)gateway$/));
   const cidr = textOf(find(/(^|_)(network_cidr|node_cidr|cidr|subnet)$/));
   const endpoint = textOf(
@@ -41,14 +41,19 @@ export function tfvarsCluster(values: Tree): ImportedCluster {
   const disks = storage("vms?|disks?") ?? storage("templates?");
   const ccm = find(/ccm(_config)?_enabled$|enable_(proxmox_)?ccm$/);
   const cluster = {
-    name: textOf(find(/^(cluster_(config_)?name|name)$/)),
+    name: textOf(find(/^((talos|k8s|kubernetes)_)?cluster_(config_)?name$|^name$/)),
     talos: textOf(find(/talos_version$/)),
     kubernetes: textOf(find(/(kubernetes|k8s)_version$/)),
     ...(host === "" ? {} : isNodes ? { endpointHost: host } : { vip: host }),
     ...(endpoint === undefined || override === undefined
       ? {}
       : { extraSANs: [override.replace(/^https?:\/\//, "").replace(/:\d+$/, "")] }),
-    nodeCIDR: cidr?.includes("/") === true ? cidr : gateway && length ? `${gateway}/${length}` : undefined,
+    nodeCIDR:
+      cidr !== undefined && cidr.indexOf("/") > 0
+        ? cidr
+        : gateway && length
+          ? `${gateway}/${length}`
+          : undefined,
     gateway,
     dns: textsOf(find(/(^|_)(dns(_servers)?|nameservers)$/)),
     bridge: textOf(find(/bridge$/)),
@@ -142,7 +147,7 @@ function isMachine(value: unknown): value is Tree {
   if (!isTree(value)) return false;
   const keys = Object.keys(value);
   const hasPlace = keys.some((key) =>
-    /^(ip(_address)?|vm_?id|pve_id|host_node|pve_node|target_node)$/.test(key),
+    /^(ip(_addr(ess)?)?|vm_?id|pve_id|host_node|pve_node|target_node)$/.test(key),
   );
   return (
     hasPlace && keys.some((key) => /^(cpu|cores|memory|ram|ram_dedicated|hostname|machine_type)/.test(key))
@@ -151,21 +156,31 @@ function isMachine(value: unknown): value is Tree {
 
 function machine(name: string, item: Tree, group: string): ImportedMachine {
   const find = (pattern: RegExp): unknown => Object.entries(item).find(([key]) => pattern.test(key))?.[1];
-  const role = textOf(find(/^(machine_type|role|type)$/)) ?? group;
+  const called = textOf(find(/^(hostname|name)$/)) ?? name;
+  const isTold = /control|master|worker|^cp/i.test(group);
+  const role = textOf(find(/^(machine_type|role|type)$/)) ?? (isTold ? group : called);
   const isAddress = /^[\d.]+$|:/.test(name);
   return {
-    hostname: hostnameOf(textOf(find(/^(hostname|name)$/)) ?? (isAddress ? "" : name)),
-    isControlPlane: /control|master|^cp/i.test(role),
-    address: [textOf(find(/^ip(_address)?$/))?.split("/")[0], name].find(
+    hostname: hostnameOf(isAddress && called === name ? "" : called),
+    isControlPlane: /control|master|(^|[-_])cp([-_\d]|$)/i.test(role),
+    address: [textOf(find(/^ip(_addr(ess)?)?$/))?.split("/")[0], name].find(
       (address) => isIP(address ?? "") !== 0,
     ),
     mac: textOf(find(/^mac(_address)?$/)),
     vmid: numberOf(find(/^(vm_?id|pve_id)$/)),
     host: textOf(find(/^(host_node|pve_node|target_node|node(_name)?)$/)),
     cores: numberOf(find(/^(cpu|cores|cpu_cores)$/)),
-    memoryMiB: numberOf(find(/^(ram_dedicated|memory|ram|memory_mb)$/)),
+    memoryMiB: memoryOf(find(/^(ram_dedicated|memory|ram|memory_mb)$/)),
     diskGiB: numberOf(find(/^(os_disk_size|disk_size|disk)$/)),
   };
+}
+
+/** No machine runs with so few MiB: that many are GiB. */
+const MOST_GIB = 512;
+
+function memoryOf(value: unknown): number | undefined {
+  const number = numberOf(value);
+  return number === undefined || number > MOST_GIB ? number : number * 1024;
 }
 
 /** Modules that only count their machines. */
@@ -178,7 +193,7 @@ function countedMachines(find: (pattern: RegExp) => unknown, placed: Placement):
     const pattern = (what: string): RegExp => new RegExp(`${role}(_nodes?)?_(${what})$`);
     const size = {
       cores: numberOf(find(pattern("cores|cpu|cpus|cpu_cores"))),
-      memoryMiB: numberOf(find(pattern("memory|memory_mb|ram"))),
+      memoryMiB: memoryOf(find(pattern("memory|memory_mb|ram"))),
       diskGiB: numberOf(find(pattern("disk|disk_size|disk_gb"))),
     };
     return Array.from({ length: numberOf(find(pattern("count"))) ?? 0 }, (_none, at) => ({
