@@ -21,6 +21,18 @@ test("keys are added and taken out, comments stay", () => {
   expect(text).not.toContain("vip");
 });
 
+test("lines that are not changed keep their layout", () => {
+  const laid = commented.replace("# Web.", "# Web.  [ x ]").replace("network:", 'tags: [a, "b"]\nnetwork:');
+  expect(laid).toContain("tags: [a,");
+  const changes = ["pools.worker.labels={tier: web}", "endpoint.port=7443"].map(parseEdit);
+  const changed = editCluster(laid, changes, "cluster.yaml", {}).split("\n");
+  expect(changed.filter((line) => !laid.split("\n").includes(line)).map((line) => line.trim())).toEqual([
+    "endpoint: { vip: 10.0.0.9, port: 7443 }",
+    "labels:",
+    "tier: web",
+  ]);
+});
+
 test("text that would read as something else is quoted", () => {
   expect(edit("pools.worker.labels={tier: web}", 'metadata.name="123"')).toContain('name: "123"');
 });

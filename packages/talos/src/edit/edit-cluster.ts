@@ -31,9 +31,10 @@ function applyEdit(text: string, { key, value }: Edit, file: string, env: Enviro
   const document: Document = parseDocument(text, { prettyErrors: false, logLevel: "silent" });
   if (document.errors.length > 0) parseCluster(text, file, env);
   const path = pathOf(document, key);
+  const asWritten = write(document);
   if (value === undefined) {
     changing(key, () => document.deleteIn(path));
-    return document.toString({ lineWidth: 0 });
+    return keepLayout(text, asWritten, write(document));
   }
   const parsed = parseValue(key, value);
   const node = document.getIn(path, true);
@@ -44,7 +45,23 @@ function applyEdit(text: string, { key, value }: Edit, file: string, env: Enviro
     return `${text.slice(0, from)}${stringify(parsed, { lineWidth: 0 }).trimEnd()}${text.slice(to)}`;
   }
   changing(key, () => document.setIn(path, document.createNode(parsed)));
-  return document.toString({ lineWidth: 0 });
+  return keepLayout(text, asWritten, write(document));
+}
+
+const write = (document: Document): string => document.toString({ lineWidth: 0 });
+
+/** Lines that only the writer would lay out otherwise ("[a]" as "[ a ]") stay as the person wrote them. */
+function keepLayout(text: string, asWritten: string, changed: string): string {
+  // The writer leaves one blank line where there are several.
+  const [own = [], written = []] = [text, asWritten].map((each) =>
+    each.split("\n").filter((line) => line !== ""),
+  );
+  if (own.length !== written.length) return changed;
+  const before = new Map(written.map((line, at) => [line, own[at]]));
+  return changed
+    .split("\n")
+    .map((line) => before.get(line) ?? line)
+    .join("\n");
 }
 
 function changing(key: string, change: () => unknown): void {
