@@ -8,21 +8,25 @@ import type { Input } from "../../input.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { needSecrets, type Opened, withOpenCluster } from "./open.ts";
 import { isGone, operatorName } from "./operator.ts";
-import { downtimeOption, onlyOption, printPlan } from "./plan.ts";
+import { commandsOf, downtimeOption, onlyOption, printCommandsOption, printPlan } from "./plan.ts";
 import { allChecks, insideChoice, insideOptions } from "./checks.ts";
 import { printChecks } from "./status.ts";
 import { prepareFor } from "./prepare-addons.ts";
 import { forPrograms, printFindings, runPreflight } from "./preflight.ts";
 
 export const yesOption = { flags: "--yes", about: "do it without asking" };
-export const takeOverOption = { flags: "--take-over", about: "even while somebody else's mark is fresh" };
+/** Of every command that ends in an apply. */
+export const doingOptions = [
+  { flags: "--take-over", about: "even while somebody else's mark is fresh" },
+  { ...printCommandsOption, about: "print with each step the command that would do it by hand" },
+] as const;
 
 export const talosApply: CommandSpec = {
   name: "talos apply",
   summary: "make the cluster what its file says",
   details:
     "Checks first, shows every step, asks, and does them one after another, each checked by what is seen after it. It can be stopped at any point, also by kill -9: the next apply looks at what is there and goes on. etcd is begun once, and never loses its quorum by a step of ours. Copies of the file, the lock and the secrets from before are kept in .deployer/CLUSTER/before.",
-  options: [fileOption, onlyOption, downtimeOption, yesOption, takeOverOption, ...insideOptions, jsonOption],
+  options: [fileOption, onlyOption, downtimeOption, yesOption, ...doingOptions, ...insideOptions, jsonOption],
   examples: ["talos apply", "talos apply --only infrastructure", "talos apply --yes"],
   doing: (input) => `apply ${fileOf(input)}`,
   run: (cli, input) =>
@@ -90,7 +94,7 @@ async function apply(
     return 1;
   }
   const { TimeLine } = await import("./time-line.ts");
-  const line = new TimeLine(cli);
+  const line = new TimeLine(cli, input.flag("printCommands") ? await commandsOf(place) : undefined);
   const mark = await takeMark(cli, input, place, opened);
   const taken = new AbortController();
   let renewing: Promise<void> = Promise.resolve();

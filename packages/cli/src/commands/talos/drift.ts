@@ -1,6 +1,6 @@
 import type { Drift } from "@gpve/talos/status/drift.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
-import { applyPlace, takeOverOption, yesOption } from "./apply.ts";
+import { applyPlace, doingOptions, yesOption } from "./apply.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { insideOptions } from "./checks.ts";
 import { needSecrets, withOpenCluster } from "./open.ts";
@@ -16,7 +16,7 @@ export const talosDrift: CommandSpec = {
     { flags: "--mend", about: "bring the cluster back to its file" },
     downtimeOption,
     yesOption,
-    takeOverOption,
+    ...doingOptions,
     ...insideOptions,
     jsonOption,
   ],

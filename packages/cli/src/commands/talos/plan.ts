@@ -25,6 +25,11 @@ export const downtimeOption: OptionSpec = {
   about: "a single control plane may be away while it is changed",
 };
 
+export const printCommandsOption: OptionSpec = {
+  flags: "--print-commands",
+  about: "print the commands that would do it by hand",
+};
+
 export const talosPlan: CommandSpec = {
   name: "talos plan",
   summary: "show every step from what is there to what the file says, touching nothing",
@@ -35,7 +40,7 @@ export const talosPlan: CommandSpec = {
     onlyOption,
     downtimeOption,
     { flags: "--detailed-exitcode", about: "end with 2 when there is something to do" },
-    { flags: "--print-commands", about: "print the commands that would do it by hand" },
+    printCommandsOption,
     jsonOption,
   ],
   examples: ["talos plan", "talos plan --print-commands", "talos plan --output json"],
@@ -51,7 +56,7 @@ export const talosPlan: CommandSpec = {
       const isFine = !findings.some(({ severity }) => severity === "error");
       if (!cli.out.forPeople)
         cli.out.data({ ok: isFine, findings: await forPrograms(findings), steps, kept });
-      else if (input.flag("printCommands")) await printCommands(cli, place, steps);
+      else if (input.flag("printCommands")) await printCommands(cli, place, steps, findings);
       else await printPlan(cli, steps, findings, kept);
       if (!isFine) return 1;
       return input.flag("detailedExitcode") && steps.length > 0 ? 2 : 0;
@@ -116,9 +121,21 @@ export async function printPlan(
   );
 }
 
-async function printCommands(cli: Cli, { machines }: ClusterFolder, steps: readonly Step[]): Promise<void> {
+async function printCommands(
+  cli: Cli,
+  place: ClusterFolder,
+  steps: readonly Step[],
+  findings: readonly Finding[],
+): Promise<void> {
+  const commandOf = await commandsOf(place);
+  for (const step of steps) cli.out.line(commandOf(step));
+  // They may be fed to a shell: what stands in the way is told beside them.
+  for (const { id, subject, evidence } of findings) cli.out.note(`${subject}: ${evidence} [${id}]`);
+}
+
+export async function commandsOf({ machines }: ClusterFolder): Promise<(step: Step) => string> {
   const { stepCommand } = await import("@gpve/talos/plan/step-text.ts");
   const addressOf = (name: string): string =>
     machines.find((machine) => machine.name === name)?.addresses[0] ?? name;
-  for (const step of steps) cli.out.line(stepCommand(step, addressOf));
+  return (step) => stepCommand(step, addressOf);
 }

@@ -1,6 +1,6 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
-import { applyPlace, takeOverOption, yesOption } from "./apply.ts";
+import { applyPlace, doingOptions, yesOption } from "./apply.ts";
 import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
 import { insideOptions } from "./checks.ts";
 import { downtimeOption } from "./plan.ts";
@@ -16,7 +16,7 @@ export const talosReplace: CommandSpec = {
     { flags: "--all", about: "every machine of the cluster" },
     downtimeOption,
     yesOption,
-    takeOverOption,
+    ...doingOptions,
     ...insideOptions,
   ],
   examples: ["talos replace prod-worker-2", "talos replace --all"],

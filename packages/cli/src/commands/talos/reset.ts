@@ -1,6 +1,6 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
-import { applyPlace, takeOverOption, yesOption } from "./apply.ts";
+import { applyPlace, doingOptions, yesOption } from "./apply.ts";
 import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
 import { insideOptions } from "./checks.ts";
 import { downtimeOption } from "./plan.ts";
@@ -11,7 +11,7 @@ export const talosReset: CommandSpec = {
   details:
     "Each is drained, taken out of etcd, loses its configuration and its data, and joins again as a new one; its guest, disks, address and VMID stay. The next one only goes when all is well. What runs on a machine that cannot be reached is not lost: it is refused.",
   arguments: [{ name: "<machine...>", about: "their names" }],
-  options: [fileOption, downtimeOption, yesOption, takeOverOption, ...insideOptions],
+  options: [fileOption, downtimeOption, yesOption, ...doingOptions, ...insideOptions],
   examples: ["talos reset prod-worker-2"],
   doing: (input) => `reset machines of ${fileOf(input)}`,
   run: (cli, input) =>

@@ -1,5 +1,5 @@
 import type { CommandSpec } from "../../command.ts";
-import { applyPlace, takeOverOption, yesOption } from "./apply.ts";
+import { applyPlace, doingOptions, yesOption } from "./apply.ts";
 import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
 import { insideOptions } from "./checks.ts";
 import { downtimeOption } from "./plan.ts";
@@ -15,7 +15,7 @@ export const talosRotateCa: CommandSpec = {
     { flags: "--kubernetes", about: "the authority of Kubernetes' API" },
     downtimeOption,
     yesOption,
-    takeOverOption,
+    ...doingOptions,
     ...insideOptions,
   ],
   examples: ["talos rotate-ca", "talos rotate-ca --talos"],

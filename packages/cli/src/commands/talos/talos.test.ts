@@ -392,6 +392,10 @@ describe("preflight and plan", () => {
     expect(steps.map(({ kind }) => kind)).toContain("image.ensure");
     expect(JSON.parse((await talos("plan", "--json")).out)).toMatchObject({ ok: true, steps });
     expect(JSON.parse((await talos("preflight", "--json")).out)).toMatchObject({ ok: true });
+    platform.bridges = [];
+    const stopped = await talos("plan", "--print-commands");
+    expect(stopped).toMatchObject({ code: 1, out: commands.out });
+    expect(stopped.err).toContain("vmbr0 on pve1: there: none [bridge-missing]");
   });
 });
 

@@ -1,18 +1,22 @@
 // What happens while a cluster is made: each step with the time it takes and the time it usually takes.
 import { isWaiting } from "@gpve/talos/engine/step-times.ts";
 import type { StepReport } from "@gpve/talos/engine/run-apply.ts";
+import type { Step } from "@gpve/talos/plan/plan-steps.ts";
 import { stepText } from "@gpve/talos/plan/step-text.ts";
 import type { Cli } from "../../command.ts";
 
 export class TimeLine {
   readonly #cli: Cli;
+  /** Says of a step what one would type; undefined: it is not printed. */
+  readonly #commandOf: ((step: Step) => string) | undefined;
   readonly #begun: number;
   /** From the first begin to the last end of steps that only wait, and of ours. */
   #waitedMs = 0;
   #ownMs = 0;
 
-  constructor(cli: Cli) {
+  constructor(cli: Cli, commandOf?: (step: Step) => string) {
     this.#cli = cli;
+    this.#commandOf = commandOf;
     this.#begun = cli.io.clock.monotonic();
   }
 
@@ -29,7 +33,10 @@ export class TimeLine {
       .split("\n");
     const { green, red, dim } = out.colours;
     const times = `${secondsText(elapsedMs)}, usually ${secondsText(expectedMs)}`;
-    if (event === "begin") out.line(dim(`${at}  … ${first}`));
+    if (event === "begin") {
+      out.line(dim(`${at}  … ${first}`));
+      if (this.#commandOf !== undefined) out.line(this.#commandOf(step));
+    }
     if (event === "waiting") out.line(dim(`${at}    ${times}: ${note ?? ""}`));
     if (event === "done") out.line(`${at}  ${green("✓")} ${first} (${times})`);
     if (event === "failed") out.line(`${at}  ${red("✗")} ${first} (${times})`);

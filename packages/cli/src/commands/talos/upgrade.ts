@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
-import { applyPlace, takeOverOption, yesOption } from "./apply.ts";
+import { applyPlace, doingOptions, yesOption } from "./apply.ts";
 import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
 import { insideOptions } from "./checks.ts";
 import { downtimeOption } from "./plan.ts";
@@ -30,7 +30,7 @@ export const talosUpgrade: CommandSpec = {
     { name: "<what>", about: "talos or kubernetes", choices: ["talos", "kubernetes"] },
     { name: "<version>", about: "v1.13.10" },
   ],
-  options: [fileOption, downtimeOption, yesOption, takeOverOption, ...insideOptions],
+  options: [fileOption, downtimeOption, yesOption, ...doingOptions, ...insideOptions],
   examples: ["talos upgrade talos v1.13.10", "talos upgrade kubernetes v1.36.4"],
   doing: (input) => `upgrade ${input.arg("what")} of ${fileOf(input)}`,
   run: (cli, input) =>
@@ -44,7 +44,7 @@ export const talosScale: CommandSpec = {
   summary: "change how many machines a pool has",
   details: "Writes the count into the file and applies it. Control planes are the pool cp.",
   arguments: [{ name: "<change...>", about: "POOL=COUNT" }],
-  options: [fileOption, downtimeOption, yesOption, takeOverOption, ...insideOptions],
+  options: [fileOption, downtimeOption, yesOption, ...doingOptions, ...insideOptions],
   examples: ["talos scale worker=4", "talos scale cp=3"],
   doing: (input) => `scale ${fileOf(input)}`,
   run: (cli, input) =>

@@ -4,7 +4,7 @@ import type { BackupDeps } from "@gpve/talos/engine/machine-backups.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Cli, CommandSpec, OptionSpec } from "../../../command.ts";
 import { wholeNumber } from "../../../input.ts";
-import { applyPlace, takeOverOption, yesOption } from "../apply.ts";
+import { applyPlace, doingOptions, yesOption } from "../apply.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "../around.ts";
 import { insideOptions } from "../checks.ts";
 import { needSecrets, type Opened, withOpenCluster } from "../open.ts";
@@ -30,7 +30,7 @@ export const talosBackupMachines: CommandSpec = {
       about: "of each machine, delete older backups than these once there is a new one",
       parse: wholeNumber(1),
     },
-    takeOverOption,
+    ...doingOptions,
     jsonOption,
   ],
   examples: [
@@ -99,7 +99,7 @@ export const talosBackupRestore: CommandSpec = {
     storageOption,
     downtimeOption,
     yesOption,
-    takeOverOption,
+    ...doingOptions,
     ...insideOptions,
     jsonOption,
   ],
