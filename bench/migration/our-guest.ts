@@ -8,6 +8,7 @@ import { tinyImage } from "../../test/support/images.ts";
 import type { TestLab } from "../../test/support/lab.ts";
 import { taskLog, waitTask } from "../../test/support/tasks.ts";
 import { shareOf } from "./same-share.ts";
+import { WatchedTasks } from "./watched-tasks.ts";
 
 export interface Measured {
   /** What a client of the guest waits for the next number. */
@@ -31,12 +32,14 @@ const PATIENCE_MS = 600_000;
 export class OurGuest {
   readonly #lab: TestLab;
   readonly #size: Size;
+  readonly #tasks: WatchedTasks;
   #node = "n1";
   #counter: Counter | undefined;
 
   private constructor(lab: TestLab, size: Size) {
     this.#lab = lab;
     this.#size = size;
+    this.#tasks = new WatchedTasks(lab.credentials());
   }
 
   get #path(): string {
@@ -81,8 +84,9 @@ export class OurGuest {
     const counter = this.#listened();
     counter.longest = 0;
     const begun = performance.now();
-    const upid = await this.#run("POST", `${this.#path}/migrate`, { target, online: 1 });
+    const { upid, exitStatus } = await this.#tasks.run(`${this.#path}/migrate`, { target, online: 1 });
     const totalMs = performance.now() - begun;
+    if (exitStatus !== "OK") throw new Error(`${upid}: ${await taskLog(this.#lab.api(), upid)}`);
     this.#node = target;
     await counter.goesOn();
     const gapEndedMs = counter.longestEndedAt - begun;
@@ -91,6 +95,7 @@ export class OurGuest {
 
   async close(): Promise<void> {
     this.#counter?.close();
+    this.#tasks.close();
     await this.#run("POST", `${this.#path}/status/stop`, {});
   }
 
