@@ -36,7 +36,7 @@ export interface AgentFaceParts {
   readonly log: RequestLogger;
   readonly serverVersion: string;
   readonly clusterName: string;
-  readonly forServers?: (() => Promise<ForServers>) | undefined;
+  readonly forServers: (() => Promise<ForServers>) | undefined;
   readonly heartbeatIntervalMs?: number;
   readonly reportIntervalMs?: number;
 }

@@ -66,6 +66,7 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
   const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const stopBoard = board.start();
   const face = composeAgentFace({
+    forServers: undefined,
     membership,
     storageSecrets: new StorageSecrets(records, sealer),
     board,
@@ -87,6 +88,7 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
     agentCertificate: { cert: tls.certPem, key: tls.keyPem },
     onRequest: (_req, res) => res.end("hello"),
     isProxy: () => false,
+    passOn: () => undefined,
     onUpgrade: (_req, socket) => socket.destroy(),
     ...face.options,
   });

@@ -6,8 +6,8 @@ const refuse = (): never => {
   throw new Error("nothing is done here");
 };
 
-/** Where guests always name their node. */
-export const noPlaces = { run: refuse, keep: refuse };
+/** Where nobody asks the scheduler: guests name their nodes, and clusters have no rules. */
+export const noPlaces = { run: refuse, keep: refuse, preview: refuse };
 export const noExplanations = { guest: refuse, place: refuse, nodeLoss: refuse };
 
 export const quietKinds: Omit<Parameters<typeof createKindAdapters>[0], "board" | "ownNode"> = {

@@ -20,7 +20,7 @@ export interface PlacerDeps {
   readonly records: Records;
   readonly view: Pick<ClusterView, "state" | "onChange">;
   readonly policy: Policy;
-  readonly extend?: Extend | undefined;
+  readonly extend: Extend | undefined;
   readonly clock: Pick<Clock, "now" | "after" | "monotonic">;
   readonly figures: SchedulerFigures;
   readonly log: Logger;

@@ -1,5 +1,4 @@
 // What the scheduler says of each node, for a cluster that has rules of its own.
-import { AppError } from "@gpve/contracts/errors.ts";
 import { guestLabels, type PlacementRequest } from "@gpve/domain/scheduler/model.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { totalSize, totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
@@ -13,14 +12,12 @@ interface NewCluster {
 }
 
 /** Without rules nobody is asked: it goes where the fewest clusters are. */
-export async function withOrder<T extends PlaceDeps & { readonly placer?: Pick<Placer, "preview"> }>(
+export async function withOrder<T extends PlaceDeps & { readonly placer: Pick<Placer, "preview"> }>(
   deps: T,
   cluster: NewCluster,
   signal: AbortSignal,
 ): Promise<PlaceDeps> {
   if (cluster.spec.rules === undefined) return deps;
-  if (deps.placer === undefined)
-    throw new AppError("feature.unsupported", "this server has no scheduler that could read spec.scheduling");
   const { verdicts } = await deps.placer.preview(requestOf(cluster), signal);
   const places = new Map(verdicts.map(({ node, refusals }, rank) => [node, { rank, refusals }]));
   return {

@@ -13,7 +13,7 @@ import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { PodMapping } from "./pod-mapping.ts";
 import { freeNetwork, spreadNodes } from "./spread-cluster.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
-import { quietKinds } from "../../testing/quiet-kinds.ts";
+import { noPlaces, quietKinds } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const spec = { workerNodes: { count: 3 }, scheduling: { spread: true } };
@@ -65,6 +65,7 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
     },
   };
   const clusters = new VirtualClusters({
+    placer: noPlaces,
     records,
     board,
     clock,

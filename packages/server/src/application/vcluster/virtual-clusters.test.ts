@@ -14,7 +14,7 @@ import { cacheReader } from "../v1/adapter.ts";
 import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { clusterKeyFor } from "./cluster-names.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
-import { quietKinds } from "../../testing/quiet-kinds.ts";
+import { noPlaces, quietKinds } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2 }, requests: {} };
@@ -43,6 +43,7 @@ async function world() {
   const asked: { route: string; params: unknown }[] = [];
   let answer: () => unknown = () => UPID;
   const clusters = new VirtualClusters({
+    placer: noPlaces,
     records: server.records,
     board: server.board,
     clock,

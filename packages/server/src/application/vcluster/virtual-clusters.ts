@@ -49,7 +49,7 @@ export interface VirtualClustersDeps extends RemoveDeps {
   readonly clock: Clock;
   readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
   /** For clusters with rules of their own; absent: there is no scheduler, and they are refused. */
-  readonly placer?: Pick<Placer, "preview">;
+  readonly placer: Pick<Placer, "preview">;
 }
 
 /** How many workers, and in which pool; absent: those of the cluster itself. */

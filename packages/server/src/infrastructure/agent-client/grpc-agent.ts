@@ -42,8 +42,8 @@ export interface GrpcAgentOptions {
   readonly tls: { readonly caPem: string; readonly certPem: string; readonly keyPem: string };
   /** Whether the node has the certificate with this fingerprint now, and not one that was replaced or revoked. */
   readonly isCurrent: (fingerprint: string) => boolean;
-  /** Whether the agent has stopped and means to be back: then calls wait for it. Absent: they never do. */
-  readonly isAwaited?: () => boolean;
+  /** Whether the agent has stopped and means to be back: then calls wait for it. */
+  readonly isAwaited: () => boolean;
   readonly clock: Clock;
   readonly timeoutMs?: number;
   readonly connectTimeoutMs?: number;
@@ -59,7 +59,7 @@ export class GrpcAgent {
   constructor(options: GrpcAgentOptions) {
     this.node = options.node;
     this.#clock = options.clock;
-    this.#isAwaited = options.isAwaited ?? (() => false);
+    this.#isAwaited = options.isAwaited;
     this.#timeoutMs = options.timeoutMs ?? FORWARD_TIMEOUT_MS;
     const host = options.address.includes(":") ? `[${options.address}]` : options.address;
     this.#channel = createChannel({

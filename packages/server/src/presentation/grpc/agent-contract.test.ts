@@ -27,7 +27,7 @@ import { GuestMoves } from "../../application/node/guest-moves.ts";
 import { Membership } from "../../application/node/membership.ts";
 import { StorageSecrets } from "../../application/storage/storage-secrets.ts";
 import { StorageDefinitions } from "../../application/storage/storage-definitions.ts";
-import { GrpcAgent } from "../../infrastructure/agent-client/grpc-agent.ts";
+import { GrpcAgent, type GrpcAgentOptions } from "../../infrastructure/agent-client/grpc-agent.ts";
 import { LocalAgent } from "../../infrastructure/agent-client/local-agent.ts";
 import { ClusterPki } from "../../infrastructure/pki/cluster-pki.ts";
 import { createSealer } from "../../infrastructure/secrets/sealer.ts";
@@ -118,6 +118,7 @@ function serveFromNothing(): void {
     clusterName: "test",
     readPeer: peerReader({ agentCaPems: () => pki.agentCaPems(), now: () => systemClock.now() + ahead }),
     storeRoutes: () => undefined,
+    forServers: undefined,
     heartbeatIntervalMs: 50,
     reportIntervalMs: 50,
   });
@@ -284,6 +285,17 @@ describe("a joined node", () => {
     accessOf: () => nobody,
     logFor: () => quiet,
   });
+  const agentAt = (options: Partial<GrpcAgentOptions>): GrpcAgent =>
+    new GrpcAgent({
+      node: "n1",
+      address: "127.0.0.1",
+      port: listener.port,
+      tls: pki.towardsAgents(),
+      isCurrent: () => true,
+      isAwaited: () => false,
+      clock: systemClock,
+      ...options,
+    });
 
   beforeAll(async () => {
     const store = identities("n1");
@@ -306,14 +318,8 @@ describe("a joined node", () => {
       follow: (send, options) => reporter.follow(send, options),
     });
     link.start();
-    remote = new GrpcAgent({
-      node: "n1",
-      address: "127.0.0.1",
-      port: listener.port,
-      tls: pki.towardsAgents(),
+    remote = agentAt({
       isCurrent: (fingerprint) => membership.member("n1", fingerprint) !== undefined,
-      clock: systemClock,
-      timeoutMs: 700,
     });
   });
 
@@ -357,9 +363,11 @@ describe("a joined node", () => {
   agentConnectionConformance("in one process", () => new LocalAgent(agent));
 
   test("a call that takes too long ends with 596", async () => {
-    await expect(remote.call(agentCall("GET /nodes/{node}/report"), forever)).rejects.toMatchObject({
+    const hurried = agentAt({ timeoutMs: 1_000 });
+    await expect(hurried.call(agentCall("GET /nodes/{node}/report"), forever)).rejects.toMatchObject({
       status: 596,
     });
+    hurried.close();
   });
 
   test("a call waits for an agent that said goodbye, and what was under way is ended", async () => {
@@ -376,15 +384,7 @@ describe("a joined node", () => {
     };
     const leaving = await listenForServers({ agent: slowAgent, address: "127.0.0.1", port: 0, tls });
     const { port } = leaving;
-    const patient = new GrpcAgent({
-      node: "n1",
-      address: "127.0.0.1",
-      port,
-      tls: pki.towardsAgents(),
-      isCurrent: () => true,
-      isAwaited: () => board.isAwaited("n1"),
-      clock: systemClock,
-    });
+    const patient = agentAt({ port, isAwaited: () => board.isAwaited("n1") });
     const underWay = patient.call(agentCall("POST /nodes/{node}/status"), forever);
     await begun.promise;
     await link.goodbye();
@@ -430,24 +430,21 @@ describe("a joined node", () => {
   });
 
   test("is not reachable for agents, nor under another name, nor when nobody listens", async () => {
-    const tls = pki.towardsAgents();
-    const isCurrent = (): boolean => true;
-    const target = { address: "127.0.0.1", port: listener.port, clock: systemClock, isCurrent };
-    const wrong = new GrpcAgent({ ...target, node: "n2", tls });
+    const wrong = agentAt({ node: "n2" });
     await expect(wrong.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
       status: 596,
     });
     const other = await joinAs("spy", await invite());
-    const spy = new GrpcAgent({ ...target, node: "n1", tls: { ...other, caPem: tls.caPem } });
+    const spy = agentAt({ tls: { ...other, caPem: pki.towardsAgents().caPem } });
     await expect(spy.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
       status: 596,
     });
-    const replaced = new GrpcAgent({ ...target, node: "n1", tls, isCurrent: () => false });
+    const replaced = agentAt({ isCurrent: () => false });
     await expect(replaced.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toThrow(
       /replaced or revoked/,
     );
     replaced.close();
-    const none = new GrpcAgent({ ...target, port: 1, node: "n1", tls });
+    const none = agentAt({ port: 1 });
     await expect(none.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
       status: 595,
       message: "Connection refused",

@@ -27,8 +27,8 @@ export interface ServerServiceDeps {
   readonly clusterName: string;
   readonly heartbeatIntervalMs?: number;
   readonly reportIntervalMs?: number;
-  /** What a further server needs; absent: there can be none on this store. */
-  readonly forServers?: (() => Promise<ForServers>) | undefined;
+  /** What a further server needs; undefined: there can be none on this store. */
+  readonly forServers: (() => Promise<ForServers>) | undefined;
 }
 
 /** Of what an agent says its version is. */

@@ -160,6 +160,7 @@ test("lets requests that are under way end when it stops, and waits for no strea
     },
     onUpgrade: (_req, socket) => socket.destroy(),
     isAgent: () => false,
+    passOn: () => undefined,
     isProxy: () => false,
     onAgentRequest: (_req, res) => res.end(),
   });
@@ -203,6 +204,7 @@ test("ends a client that never finishes the head of its request", async () => {
     onRequest: (_req, res) => res.end(),
     onUpgrade: () => undefined,
     isAgent: () => false,
+    passOn: () => undefined,
     isProxy: () => false,
     onAgentRequest: () => undefined,
     headersTimeoutMs: 200,
@@ -238,6 +240,7 @@ test.each([
     onRequest: (_req, res) => res.end(),
     onUpgrade: () => undefined,
     isAgent: () => false,
+    passOn: () => undefined,
     isProxy: () => false,
     onAgentRequest: () => undefined,
     strangers: { ...STRANGER_LIMITS, handshakeMs: 300 },
@@ -262,6 +265,7 @@ test("refuses a taken port with words that help", async () => {
     agentCa: certificate.cert,
   };
   const handlers = {
+    passOn: () => undefined,
     onRequest: () => undefined,
     onUpgrade: () => undefined,
     onAgentRequest: () => undefined,

@@ -39,7 +39,7 @@ export interface ListenerOptions {
   readonly onUpgrade: (req: IncomingMessage, socket: Socket, head: Buffer) => void;
   readonly onAgentRequest: (req: Http2ServerRequest, res: Http2ServerResponse) => void;
   /** Who takes connections that ask for that name, from their first bytes on; undefined = they are ours. */
-  readonly passOn?: (serverName: string) => PassOn | undefined;
+  readonly passOn: (serverName: string) => PassOn | undefined;
   /** Whether the certificate that was shown is, at this moment, that of a node of the cluster. */
   readonly isAgent: (socket: TLSSocket) => boolean;
   readonly headersTimeoutMs?: number;
@@ -247,7 +247,7 @@ function route(socket: Socket, to: Routes): void {
     if (peek.kind === "more") return;
     socket.off("readable", onReadable);
     socket.pause();
-    const passOn = peek.kind === "tls" && peek.serverName !== "" ? to.passOn?.(peek.serverName) : undefined;
+    const passOn = peek.kind === "tls" && peek.serverName !== "" ? to.passOn(peek.serverName) : undefined;
     if (passOn !== undefined) {
       to.onPlain();
       passOn(socket, seen);

@@ -8,6 +8,7 @@ import type { Capability, NodeView } from "@gpve/domain/node/runtime.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
+import { noPlaces } from "../../testing/quiet-kinds.ts";
 
 const VERSION = "1.36";
 const folder = resolve(
@@ -45,6 +46,7 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
     v1 = await startV1({
       vclusters: (records, board) =>
         new VirtualClusters({
+          placer: noPlaces,
           records,
           board,
           clock: systemClock,

@@ -37,7 +37,7 @@ export interface KeepReplicasDeps {
   readonly log: Pick<Logger, "warn">;
   readonly newRequestId: () => string;
   /** Where the cluster has rules of its own. */
-  readonly placer?: Pick<Placer, "preview">;
+  readonly placer: Pick<Placer, "preview">;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
 }

@@ -16,7 +16,7 @@ import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import type { EventInput } from "../../v1/events.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
 import { KeepStandbys } from "./keep-standbys.ts";
-import { quietKinds } from "../../../testing/quiet-kinds.ts";
+import { noPlaces, quietKinds } from "../../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const { signal } = new AbortController();
@@ -96,7 +96,15 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
     },
   };
   const taskEnd = async () => undefined;
-  const clusters = new VirtualClusters({ records, board, clock, quotas: quotas.view, taskEnd, calls });
+  const clusters = new VirtualClusters({
+    placer: noPlaces,
+    records,
+    board,
+    clock,
+    quotas: quotas.view,
+    taskEnd,
+    calls,
+  });
   const events: EventInput[] = [];
   let count = 0;
   let leaseUnchangedMs: number | undefined;
