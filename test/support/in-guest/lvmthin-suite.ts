@@ -14,6 +14,7 @@ import { requireHostFile } from "@gpve/domain/storage/block-node.ts";
 import { newStorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { exec } from "@gpve/kit/exec.ts";
+import { plainPlugins } from "@gpve/agent/testing/plain-plugins.ts";
 
 const [, , disk = "", supervisor = ""] = process.argv;
 const GROUP = "gpvetest";
@@ -30,7 +31,7 @@ const tools = confinedTools({
 });
 const pluginOf = (options: Record<string, string> = {}): StoragePlugin =>
   storagePlugin(newStorageDefinition("thin", "lvmthin", { vgname: GROUP, thinpool: POOL, ...options }), {
-    exec,
+    ...plainPlugins(),
     tools,
   });
 

@@ -22,6 +22,7 @@ import {
   speakAgain,
   startFileServers,
 } from "./file-servers.ts";
+import { plainPlugins } from "@gpve/agent/testing/plain-plugins.ts";
 
 const [, , program = ""] = process.argv;
 /** The product is emulated here, and its guests are twice. */
@@ -242,7 +243,7 @@ for (const type of ["nfs", "cifs"] as const) {
         path: join(folder, "point"),
         content: "images,iso,backup",
       }),
-      { exec, secretFolder: join(folder, "secrets"), secretOf: async () => SHARE_PASSWORD },
+      { ...plainPlugins(), secretFolder: join(folder, "secrets"), secretOf: async () => SHARE_PASSWORD },
     );
     const formatOf = (volname: string): string => plugin.parse(volname).format;
     return {

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import { exec } from "@gpve/kit/exec.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OperationView } from "@gpve/kit/operation/record.ts";
 import type { MemoryTaskLogs } from "@gpve/kit/testing/memory-task-logs.ts";
@@ -21,6 +20,7 @@ import { createVmHandlers } from "../presentation/pve/vm/vm-handlers.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { contextOf, type Rights } from "./storage-world.ts";
 import { memoryRecords, VmWorld } from "./vm-world.ts";
+import { plainPlugins } from "./plain-plugins.ts";
 
 export const EFI_BYTES = 528 * 1024;
 export const hasBackupTools = existsSync("/usr/bin/qemu-nbd") && existsSync("/usr/bin/lzop");
@@ -51,7 +51,7 @@ export class BackupWorld extends VmWorld {
     const { host } = this;
     // Archives are named by the second; here every backup has one of its own.
     this.tools = {
-      ...hostBackupTools({ exec, clock: systemClock, socketFolder: this.root }),
+      ...hostBackupTools({ ...plainPlugins(), clock: systemClock, socketFolder: this.root }),
       localMoment: () => {
         const second = ++this.#second;
         return {

@@ -8,7 +8,6 @@ import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { newStorageDefinition, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import { exec } from "@gpve/kit/exec.ts";
 import type { OperationView } from "@gpve/kit/operation/record.ts";
 import { testEngine, type TestEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { backupTime } from "../application/storage/local-time.ts";
@@ -20,6 +19,7 @@ import { storagePlugin } from "../infrastructure/storage/storage-plugins.ts";
 import { HttpFetcher } from "../infrastructure/storage/fetch/http-fetcher.ts";
 import { HostStorageFiles } from "../infrastructure/storage/fetch/storage-files.ts";
 import { createStorageHandlers } from "../presentation/pve/storage/storage-handlers.ts";
+import { plainPlugins } from "./plain-plugins.ts";
 
 export const ALL_CONTENT = "images,rootdir,vztmpl,iso,backup,snippets,import";
 export type Rights = Readonly<Record<string, readonly string[]>>;
@@ -27,7 +27,7 @@ export type Rights = Readonly<Record<string, readonly string[]>>;
 export class StorageWorld {
   readonly root = mkdtempSync(join(tmpdir(), "gpve-storages-"));
   readonly uploads = join(this.root, "upload");
-  readonly files = new HostStorageFiles({ exec });
+  readonly files = new HostStorageFiles(plainPlugins());
   readonly fetcher = new HttpFetcher({ userAgent: "test" });
   readonly problems: string[] = [];
   definitions: StorageDefinition[];
@@ -42,7 +42,7 @@ export class StorageWorld {
       guard: async () => undefined,
       node: "n1",
       definitions: () => this.definitions,
-      pluginFor: (definition) => storagePlugin(definition, { exec, backupTime }),
+      pluginFor: (definition) => storagePlugin(definition, { ...plainPlugins(), backupTime }),
       clock: systemClock,
       onProblem: (storage, problem) => void this.problems.push(`${storage}: ${problem}`),
     });

@@ -8,7 +8,7 @@ import { BITMAP_GRANULARITY } from "@gpve/domain/backup/backup-chain.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { createArchive, createIncremental, openArchive, openIncremental } from "./archive-file.ts";
 import { addImageBitmap, imageBitmaps, removeImageBitmap } from "./image-bitmaps.ts";
-import { plainTools, type ImageTools } from "../image-tools/image-tools.ts";
+import type { ImageTools } from "../image-tools/image-tools.ts";
 import { serveArchive } from "./archive-server.ts";
 import { withImage } from "./nbd/image-server.ts";
 import { NbdClient } from "./nbd/nbd-client.ts";
@@ -17,14 +17,14 @@ const HOOK_TIMEOUT_MS = 24 * 3600_000;
 
 export function hostBackupTools(deps: {
   readonly exec: Exec;
-  /** What works on images; default without confinement. */
-  readonly tools?: ImageTools;
+  /** What works on images. */
+  readonly tools: ImageTools;
   readonly clock: Clock;
   readonly socketFolder: string;
   /** Keeps a connection to a guest's QEMU open should we die. */
   readonly hold?: (connection: Socket) => void;
 }): BackupTools {
-  const { exec, socketFolder, tools = plainTools(exec) } = deps;
+  const { exec, socketFolder, tools } = deps;
   const serving = { tools, clock: deps.clock };
   const newSocket = (): string => `${socketFolder}/nbd-${randomBytes(4).toString("hex")}`;
   return {

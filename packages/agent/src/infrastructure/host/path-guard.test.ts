@@ -9,9 +9,9 @@ import {
 } from "@gpve/domain/storage/definition.ts";
 import { mappedDirectories } from "@gpve/domain/mapping/mapped-directories.ts";
 import { newMapping, type Mapping } from "@gpve/domain/mapping/mapping.ts";
-import { exec } from "@gpve/kit/exec.ts";
 import { DirPlugin } from "../storage/dir/dir-plugin.ts";
 import { PathGuard } from "./path-guard.ts";
+import { plainPlugins } from "../../testing/plain-plugins.ts";
 
 let root: string;
 let storages: StorageDefinition[];
@@ -160,7 +160,7 @@ describe("a storage's real place", () => {
   it("is asked for before anything is made there, by the plugin itself", async () => {
     symlinkSync(data(), at("link"));
     const definition = dir("x", join(root, "link/new"));
-    const plugin = new DirPlugin({ definition, exec, guard: used });
+    const plugin = new DirPlugin({ ...plainPlugins(), definition, guard: used });
     await expect(plugin.activate()).rejects.toThrow("the data directory of gpve");
     expect(() => realpathSync(join(data(), "new"))).toThrow("ENOENT");
   });

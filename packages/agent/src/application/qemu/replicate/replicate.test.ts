@@ -18,6 +18,7 @@ import { ReplicaFiles } from "../../../infrastructure/replica/replica-files.ts";
 import { VmWorld } from "../../../testing/vm-world.ts";
 import { Replicas } from "./replicas.ts";
 import { replicateOperation } from "./replicate-operation.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 const hasTools = existsSync("/usr/bin/qemu-nbd");
 const end = (node: string) => ({ node, address: "127.0.0.1", port: 1, fingerprints: [] });
@@ -45,7 +46,7 @@ beforeEach(async () => {
   breakAfter = Number.POSITIVE_INFINITY;
   source = await VmWorld.open();
   target = await VmWorld.open();
-  const tools = hostBackupTools({ exec, clock: systemClock, socketFolder: source.root });
+  const tools = hostBackupTools({ ...plainPlugins(), clock: systemClock, socketFolder: source.root });
   notes = new ReplicaFiles(join(target.root, "replicas"));
   replicas = new Replicas({ ...target.host, tools, notes });
   const made = testEngine();

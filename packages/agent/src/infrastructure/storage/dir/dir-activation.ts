@@ -14,14 +14,14 @@ export interface DirectoryPlace {
   readonly directory: (type: VolumeType) => string;
   readonly mounts: (() => Promise<string>) | undefined;
   /** Throws when the place is not the storage's to have. */
-  readonly guard: ((definition: StorageDefinition) => Promise<void>) | undefined;
+  readonly guard: (definition: StorageDefinition) => Promise<void>;
 }
 
 /** Makes the directories, where the definition allows it. */
 export async function activateDirectory(place: DirectoryPlace): Promise<void> {
   const { definition, root } = place;
   const { storage, options } = definition;
-  await place.guard?.(definition);
+  await place.guard(definition);
   await requireMounted(storage, root, options["is_mountpoint"], place.mounts);
   if ((options["create-base-path"] ?? options["mkdir"] ?? true) === true)
     await makeDirectory(root, DIRECTORY_MODE);

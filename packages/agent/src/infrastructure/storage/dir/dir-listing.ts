@@ -36,7 +36,7 @@ const SHORT_HEAD = 4_096;
 export interface ListedStorage {
   readonly definition: StorageDefinition;
   readonly directory: (type: VolumeType) => string;
-  readonly backupTime: ((name: string) => number | undefined) | undefined;
+  readonly backupTime: (name: string) => number | undefined;
 }
 
 export async function listDirectory(
@@ -52,7 +52,7 @@ export async function listDirectory(
     rows.push(
       ...(images
         ? await listImages(directory("images"), vmid)
-        : await listFiles(directory(type), type, vmid, (name) => backupTime?.(name))),
+        : await listFiles(directory(type), type, vmid, backupTime)),
     );
   }
   return rows;

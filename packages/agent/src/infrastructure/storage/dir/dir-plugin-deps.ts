@@ -7,11 +7,11 @@ import type { DirectoryPlace } from "./dir-activation.ts";
 export interface DirPluginDeps {
   readonly definition: StorageDefinition;
   readonly exec: Exec;
-  /** What works on images; default without confinement. */
-  readonly tools?: ImageTools;
+  /** What works on images. */
+  readonly tools: ImageTools;
   /** Civil time of a backup's name as seconds since 1970, in this node's zone. */
-  readonly backupTime?: (name: string) => number | undefined;
+  readonly backupTime: (name: string) => number | undefined;
   readonly ownership?: VolumeOwnership;
   readonly mounts?: () => Promise<string>;
-  readonly guard?: DirectoryPlace["guard"];
+  readonly guard: DirectoryPlace["guard"];
 }

@@ -20,6 +20,7 @@ import { readImage, writeImage } from "../../../testing/qemu-io.ts";
 import { storageConformance } from "../../../testing/storage-conformance.ts";
 import { DirPlugin } from "./dir-plugin.ts";
 import type { DirPluginDeps } from "./dir-plugin-deps.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 const ALL = "images,rootdir,vztmpl,iso,backup,snippets,import";
 
@@ -29,7 +30,7 @@ function pluginAt(
   deps: Partial<DirPluginDeps> = {},
 ): DirPlugin {
   const definition = newStorageDefinition("s", "dir", { path: root, content: ALL, ...options });
-  return new DirPlugin({ definition, exec, ...deps });
+  return new DirPlugin({ ...plainPlugins(deps.exec), definition, ...deps });
 }
 
 storageConformance("dir", async () => {

@@ -32,7 +32,7 @@ import type {
 import { freeDiskName, refuseBaseName, type VolumeName } from "@gpve/domain/storage/volume-name.ts";
 import { isMissingFile } from "@gpve/kit/missing-file.ts";
 import type { LayeredImage } from "../../image-tools/image-node.ts";
-import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
+import type { ImageTools } from "../../image-tools/image-tools.ts";
 import {
   isMarkedProtected,
   markProtected,
@@ -74,7 +74,7 @@ export class DirPlugin implements StoragePlugin {
     this.#root = root;
     this.#directories = contentDirs(deps.definition);
     const preallocation = deps.definition.options["preallocation"] as Preallocation | undefined;
-    this.#tools = deps.tools ?? plainTools(deps.exec);
+    this.#tools = deps.tools;
     this.#qemuImg = new QemuImg(this.#tools, preallocation);
   }
 
@@ -106,7 +106,7 @@ export class DirPlugin implements StoragePlugin {
   async file(volname: string): Promise<string> {
     const { type } = this.parse(volname);
     // Others' folders are judged when the storage is activated; that of media may have been led elsewhere since.
-    if (type !== "images") await this.#deps.guard?.(this.#deps.definition);
+    if (type !== "images") await this.#deps.guard(this.#deps.definition);
     try {
       return await volumeFile({ type, folder: this.directory(type), path: this.path(volname) });
     } catch (err) {

@@ -24,6 +24,7 @@ import { systemClock } from "@gpve/kit/clock.ts";
 import { imageName } from "../../image-tools/image-node.ts";
 import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import { DirPlugin } from "./dir-plugin.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 const SECRET = "root:$6$the-secret-of-the-host:";
 const MIB = 1024 * 1024;
@@ -46,7 +47,11 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
     chmodSync(root, 0o755);
     tools = toolsAt(root);
     const options = { path: join(root, "s"), content: "images,import,iso" };
-    plugin = new DirPlugin({ definition: newStorageDefinition("s", "dir", options), exec, tools });
+    plugin = new DirPlugin({
+      ...plainPlugins(),
+      definition: newStorageDefinition("s", "dir", options),
+      tools,
+    });
     await plugin.activate();
     secret = join(root, "secret");
     writeFileSync(secret, SECRET.repeat(2048).padEnd(MIB, "x"), { mode: 0o600 });

@@ -18,6 +18,7 @@ import { newStorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { ContentType } from "@gpve/domain/storage/content.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { DirPlugin } from "./dir-plugin.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 const ALL = "images,vztmpl,iso,backup,snippets,import";
 const BACKUP = "vzdump-qemu-100-2024_01_02-03_04_05.vma";
@@ -31,7 +32,7 @@ const at = (name: string): string => join(root, "s", name);
 beforeEach(async () => {
   root = realpathSync(mkdtempSync(join(tmpdir(), "gpve-links-")));
   const definition = newStorageDefinition("s", "dir", { path: join(root, "s"), content: ALL });
-  plugin = new DirPlugin({ definition, exec });
+  plugin = new DirPlugin({ ...plainPlugins(), definition });
   await plugin.activate();
   secret = join(root, "secret");
   writeFileSync(secret, SECRET, { mode: 0o600 });
@@ -103,7 +104,7 @@ describe("links", () => {
     expect(await plugin.file("iso/a.iso")).toBe(at("template/iso/a.iso"));
     const definition = newStorageDefinition("s", "dir", { path: join(root, "s"), content: ALL });
     const guard = (): Promise<void> => Promise.reject(new Error("it lies in /etc"));
-    const guarded = new DirPlugin({ definition, exec, guard });
+    const guarded = new DirPlugin({ ...plainPlugins(), definition, guard });
     await expect(guarded.file("iso/a.iso")).rejects.toThrow("it lies in /etc");
     await expect(guarded.attach("iso/a.iso")).rejects.toThrow("it lies in /etc");
   });

@@ -12,6 +12,7 @@ import { makeTestCertificates } from "@gpve/store/testing/test-certificates.ts";
 import { fileNameOf, HttpFetcher } from "./http-fetcher.ts";
 import { inspectOva, parseTarHeader } from "./ova.ts";
 import { HostStorageFiles } from "./storage-files.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 let folder = "";
 let web: Server;
@@ -165,7 +166,7 @@ describe("fetching by HTTP", () => {
 });
 
 describe("files of a storage", () => {
-  const files = new HostStorageFiles({ exec });
+  const files = new HostStorageFiles(plainPlugins());
 
   it("are put in place, over what was there", async () => {
     writeFileSync(at("a"), "new");
@@ -238,7 +239,7 @@ describe("files of a storage", () => {
       throw Object.assign(new Error("write ENOSPC"), { code: "ENOSPC" });
     };
     writeFileSync(at("a"), "x");
-    const failed = new HostStorageFiles({ exec: full }).decompress(at("a"), "lzo", signal);
+    const failed = new HostStorageFiles(plainPlugins(full)).decompress(at("a"), "lzo", signal);
     await expect(failed).rejects.toMatchObject({ code: "capacity.exceeded" });
   });
 

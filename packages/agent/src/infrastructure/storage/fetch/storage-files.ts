@@ -9,7 +9,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { createPlainFile, openPlainFile, sinkInto, withHeldFile } from "@gpve/kit/held-file.ts";
-import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
+import type { ImageTools } from "../../image-tools/image-tools.ts";
 import { unpackInto } from "../../image-tools/packers.ts";
 import { head, inspectImage, refuseDisguised } from "../../image-tools/inspect-image.ts";
 import { makeDirectory } from "../dir/make-directory.ts";
@@ -27,10 +27,10 @@ export class HostStorageFiles {
   readonly #tools: ImageTools;
   readonly #room: Room;
 
-  /** `tools`: what works on images; default without confinement. */
-  constructor(deps: { readonly exec: Exec; readonly tools?: ImageTools; readonly room?: Room }) {
+  /** `tools`: what works on images. */
+  constructor(deps: { readonly exec: Exec; readonly tools: ImageTools; readonly room?: Room }) {
     this.#room = deps.room ?? freeRoom;
-    this.#tools = deps.tools ?? plainTools(deps.exec);
+    this.#tools = deps.tools;
   }
 
   async exists(path: string): Promise<boolean> {

@@ -7,6 +7,7 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import { majorOf, minorOf } from "../lvm/device-nodes.ts";
 import { parseLvs } from "../lvm/lvm-report.ts";
 import { storagePlugin } from "../storage-plugins.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 const row = (
   name: string,
@@ -41,7 +42,7 @@ function lvm(failure?: string) {
     return { code: 0, stdout: "", stderr: "" };
   };
   const definition = newStorageDefinition("thin", "lvmthin", { vgname: "vg", thinpool: "data" });
-  return { calls, plugin: storagePlugin(definition, { exec }) };
+  return { calls, plugin: storagePlugin(definition, { ...plainPlugins(exec) }) };
 }
 
 describe("the storage of thin logical volumes", () => {
@@ -131,8 +132,8 @@ describe("the storage of thin logical volumes", () => {
 
   it("is refused by a type that has no plugin", () => {
     const definition = { storage: "z", type: "zfspool", options: {} };
-    expect(() =>
-      storagePlugin(definition, { exec: async () => ({ code: 0, stdout: "", stderr: "" }) }),
-    ).toThrow("storage 'z' has type 'zfspool', which this version does not support");
+    expect(() => storagePlugin(definition, plainPlugins())).toThrow(
+      "storage 'z' has type 'zfspool', which this version does not support",
+    );
   });
 });

@@ -30,7 +30,7 @@ import { freeDiskName, refuseBaseName, type VolumeName } from "@gpve/domain/stor
 import type { Exec } from "@gpve/kit/exec.ts";
 import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
 import { fillFromStream, readImageStream } from "../../image-tools/image-stream.ts";
-import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
+import type { ImageTools } from "../../image-tools/image-tools.ts";
 import { importableImage } from "../../image-tools/importable-image.ts";
 import { QemuImg } from "../../image-tools/qemu-img.ts";
 import { DeviceNodes } from "../lvm/device-nodes.ts";
@@ -41,8 +41,8 @@ import { lvmThinHas } from "./lvmthin-features.ts";
 export interface LvmThinPluginDeps {
   readonly definition: StorageDefinition;
   readonly exec: Exec;
-  /** What works on images; default without confinement. */
-  readonly tools?: ImageTools;
+  /** What works on images. */
+  readonly tools: ImageTools;
 }
 
 const SNAPSHOT_NAME = /^[a-zA-Z][a-zA-Z0-9_-]*$/;
@@ -60,7 +60,7 @@ export class LvmThinPlugin implements StoragePlugin {
   readonly #tools: ImageTools;
   readonly #qemuImg: QemuImg;
 
-  constructor({ definition, exec, tools = plainTools(exec) }: LvmThinPluginDeps) {
+  constructor({ definition, exec, tools }: LvmThinPluginDeps) {
     this.storage = definition.storage;
     const { vgname, thinpool } = definition.options;
     const group = requireLvmName(String(vgname), "volume group");

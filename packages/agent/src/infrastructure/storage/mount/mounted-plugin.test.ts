@@ -13,6 +13,7 @@ import { createScanHandlers } from "../../../presentation/pve/storage/scan-handl
 import { storagePlugin } from "../storage-plugins.ts";
 import { ToolScans } from "./network-scans.ts";
 import { Touches } from "./touches.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 /** Mounting is noted, all else is done. */
 class Host {
@@ -52,7 +53,7 @@ class Host {
     const where = type === "nfs" ? { server: "nas", export: "/vms" } : { server: "nas", share: "vms" };
     const definition = newStorageDefinition("s", type, { ...where, path: this.point, ...options });
     return storagePlugin(definition, {
-      exec: this.exec,
+      ...plainPlugins(this.exec),
       mounts: async () => this.table,
       secretFolder: join(this.folder, "secrets"),
       secretOf: async () => password,

@@ -26,13 +26,11 @@ import { Touches } from "./touches.ts";
 
 export interface MountedPluginDeps extends DirPluginDeps {
   /** What is kept apart from the definition. */
-  readonly secretOf?: ((storage: string, name: string) => Promise<string | undefined>) | undefined;
-  readonly secretFolder?: string | undefined;
+  readonly secretOf: (storage: string, name: string) => Promise<string | undefined>;
+  readonly secretFolder: string;
   /** How long a server may take to answer. */
   readonly patienceMs?: number | undefined;
 }
-
-const SECRETS = "/run/gpve-mounts";
 
 export class MountedPlugin implements StoragePlugin {
   readonly type: string;
@@ -46,7 +44,7 @@ export class MountedPlugin implements StoragePlugin {
   #isReady = false;
 
   constructor(deps: MountedPluginDeps) {
-    const { definition, exec, mounts, secretOf, secretFolder = SECRETS, patienceMs } = deps;
+    const { definition, exec, mounts, secretOf, secretFolder, patienceMs } = deps;
     this.type = definition.type;
     this.storage = definition.storage;
     this.#definition = definition;
@@ -54,7 +52,7 @@ export class MountedPlugin implements StoragePlugin {
     // Judged here, before anything touches it.
     this.#inner = new DirPlugin({ ...deps, guard: async () => undefined });
     this.#touches = new Touches(this.storage);
-    const password = async (): Promise<string | undefined> => secretOf?.(this.storage, "password");
+    const password = async (): Promise<string | undefined> => secretOf(this.storage, "password");
     const mount = networkMountOf(definition);
     this.#folder = new ServerFolder({ exec, mount, password, secretFolder, mounts, patienceMs });
   }
@@ -200,7 +198,7 @@ export class MountedPlugin implements StoragePlugin {
   }
 
   async #reach(): Promise<StorageStatus> {
-    await this.#guard?.(this.#definition);
+    await this.#guard(this.#definition);
     try {
       const status = await this.#folder.reach();
       if (!this.#isReady) await this.#makeReady();

@@ -15,6 +15,7 @@ import { packFiles } from "../../../infrastructure/file-restore/pack-files.ts";
 import { contextOf, type Rights } from "../../../testing/storage-world.ts";
 import { VmWorld } from "../../../testing/vm-world.ts";
 import { createFileRestoreHandlers } from "./file-restore-handlers.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 const mke2fs = ["/usr/sbin/mke2fs", "/sbin/mke2fs"].find((path) => existsSync(path));
 const FULL = "vzdump-qemu-100-2026_01_01-00_00_00.vma.zst";
@@ -27,7 +28,7 @@ let spool: FileSpool;
 let handlers: PveHandlers;
 beforeEach(async () => {
   world = await VmWorld.open();
-  tools = hostBackupTools({ exec, clock: systemClock, socketFolder: world.root });
+  tools = hostBackupTools({ ...plainPlugins(), clock: systemClock, socketFolder: world.root });
   spool = new FileSpool({ folder: join(world.root, "spool"), clock: systemClock });
   handlers = createFileRestoreHandlers({
     host: world.host,

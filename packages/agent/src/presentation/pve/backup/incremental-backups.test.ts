@@ -31,6 +31,7 @@ import { Refused } from "../../../testing/fake-qmp.ts";
 import { contextOf, type Rights } from "../../../testing/storage-world.ts";
 import { VmWorld } from "../../../testing/vm-world.ts";
 import { createBackupExtensions } from "./backup-extensions.ts";
+import { plainPlugins } from "../../../testing/plain-plugins.ts";
 
 const MIB = 1024 * 1024;
 const hasTools = existsSync("/usr/bin/qemu-nbd");
@@ -49,7 +50,7 @@ beforeEach(async () => {
   engine = made.engine;
   logs = made.logs;
   tools = {
-    ...hostBackupTools({ exec, clock: systemClock, socketFolder: world.root }),
+    ...hostBackupTools({ ...plainPlugins(), clock: systemClock, socketFolder: world.root }),
     localMoment: () => {
       second++;
       return { year: 2026, month: 1, day: 1, hour: 0, minute: Math.floor(second / 60), second: second % 60 };
