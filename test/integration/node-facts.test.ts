@@ -20,7 +20,16 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "gpve-facts-"));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-const keeper = (): FactsKeeper => new FactsKeeper({ files: hostFiles, exec, log: silentLogger, folder });
+const tried = (name: string) => async () => ({ name, available: true, detail: "has tests of its own" });
+const keeper = (): FactsKeeper =>
+  new FactsKeeper({
+    files: hostFiles,
+    exec,
+    log: silentLogger,
+    folder,
+    confinement: tried("confinement"),
+    kata: tried("kata"),
+  });
 
 describe("facts of this machine", () => {
   test("are tried: every capability works or carries its fix", async () => {

@@ -172,7 +172,7 @@ describe.skipIf(!hasSkopeo)("images of registries", () => {
   test("what the registry does not have, or whose certificate nobody trusts, leaves nothing", async () => {
     const unknown = await node.task(PULL, { storage: "local", reference: `${host}/team/tool:2.0` });
     expect(unknown.state).toBe("failed");
-    const distrusting = new SkopeoRegistry({ tools, scratch: join(folder, "run") });
+    const distrusting = new SkopeoRegistry({ tools, env: {}, scratch: join(folder, "run") });
     await expect(distrusting.tags(`${host}/team/tool`, new AbortController().signal)).rejects.toThrow(
       /certificate/,
     );

@@ -45,11 +45,11 @@ export interface GuestParts extends Omit<
   readonly supervisor: SupervisorParts["supervisor"];
   readonly backups: Pick<BackupCounts, "counting" | "run">;
   /** undefined = nothing here is under HA, as in tests of one node. */
-  readonly fence?: FenceSetting | undefined;
+  readonly fence: FenceSetting | undefined;
   /** undefined = there is no such guest, or nobody could be asked yet. */
   readonly guestType: (vmid: number) => GuestType | undefined;
   /** What uids of guests are made from, alike on all nodes; undefined = this node's own. */
-  readonly uidSeed?: string | undefined;
+  readonly uidSeed: string | undefined;
   /** Told how long each look at all running guests took. */
   readonly observeMonitoring: (seconds: number) => void;
 }

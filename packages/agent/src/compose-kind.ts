@@ -28,7 +28,7 @@ export interface MoveParts {
   /** Asked whose a guest is. */
   readonly servers: MoveServers;
   readonly peers: MoveOthers["peers"];
-  readonly keys?: MoveKeys;
+  readonly keys: MoveKeys;
 }
 
 export interface KindParts {

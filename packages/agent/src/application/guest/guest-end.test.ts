@@ -9,7 +9,7 @@ const start = (id: string) => ({ id, label: `VM ${id}`, program: "/bin/true", ar
 function watched(work: readonly EndWork[]) {
   const processes = new FakeGuests();
   const { log, lines, fields } = heardLog();
-  const stop = watchEnds({ processes, log, kindOf: () => ({ type: "qemu", atEnd: work }) });
+  const stop = watchEnds({ processes, log, kindOf: () => ({ type: "qemu", atEnd: work }), ofEach: [] });
   return { processes, lines, fields, stop };
 }
 

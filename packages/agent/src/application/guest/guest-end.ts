@@ -26,11 +26,11 @@ export interface GuestEndPorts {
   /** What a guest is, as logs name it ("qemu"), and what is to be done for it, not for its helpers. */
   readonly kindOf: (vmid: number) => { readonly type: string; readonly atEnd: readonly EndWork[] };
   /** For every process, helpers included. */
-  readonly ofEach?: readonly ProcessEndWork[];
+  readonly ofEach: readonly ProcessEndWork[];
 }
 
 /** Returns the function that stops looking. */
-export function watchEnds({ processes, log, kindOf, ofEach = [] }: GuestEndPorts): () => void {
+export function watchEnds({ processes, log, kindOf, ofEach }: GuestEndPorts): () => void {
   return processes.onExit((ended) => {
     const { id } = ended;
     const { type, atEnd } = kindOf(Number.parseInt(id, 10));

@@ -48,9 +48,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
+const lacking = (name: string) => async () => ({ name, available: false, detail: "not here", fix: "none" });
+const others = { confinement: lacking("confinement"), kata: lacking("kata") };
+
 const keeperWith = (programs: Parameters<typeof madeUpExec>[0], host: Record<string, string> = files) => {
   const exec = madeUpExec(programs);
-  return { exec, keeper: new FactsKeeper({ files: madeUpFiles(host), exec, log: quiet, folder }) };
+  return { exec, keeper: new FactsKeeper({ files: madeUpFiles(host), exec, log: quiet, folder, ...others }) };
 };
 
 describe("node facts", () => {
@@ -59,7 +62,14 @@ describe("node facts", () => {
     const look = async (programs: Parameters<typeof madeUpExec>[0]) => {
       const own = mkdtempSync(join(folder, "own-"));
       const exec = madeUpExec(programs);
-      const keeper = new FactsKeeper({ files: madeUpFiles(files), exec, log: quiet, folder: own, kata });
+      const keeper = new FactsKeeper({
+        files: madeUpFiles(files),
+        exec,
+        log: quiet,
+        folder: own,
+        ...others,
+        kata,
+      });
       await keeper.load();
       await keeper.refresh();
       return keeper.facts().facts.capabilities.find(({ name }) => name === "kata");

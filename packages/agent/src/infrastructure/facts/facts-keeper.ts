@@ -37,9 +37,9 @@ export interface FactsDeps {
   readonly qemuBinary?: string;
   readonly probes?: readonly CapabilityProbe[];
   /** How far guests can be held here. */
-  readonly confinement?: () => Promise<Capability>;
+  readonly confinement: () => Promise<Capability>;
   /** Whether pods can be machines here. */
-  readonly kata?: () => Promise<Capability>;
+  readonly kata: () => Promise<Capability>;
 }
 
 /** What running guests showed, and for which boot and QEMU it holds. Seconds where it fails, so it is kept. */
@@ -150,9 +150,9 @@ export class FactsKeeper {
     return {
       qemu: await this.#qemu(),
       capabilities: await Promise.all([
-        ...(confinement === undefined ? [] : [confinement()]),
+        confinement(),
         ...probes.map((probe) => tryCapability(probe, exec, signal)),
-        ...(kata === undefined ? [] : [kata()]),
+        kata(),
       ]),
       userHz: Number(hz?.stdout.trim()) || 100,
       networks: await this.#bridges(),

@@ -33,7 +33,7 @@ export interface PathGuardDeps {
   readonly dataDir: string;
   readonly storages: () => readonly StorageDefinition[];
   /** Directories of this node that guests have. */
-  readonly mapped?: () => readonly ClaimedPath[];
+  readonly mapped: () => readonly ClaimedPath[];
   /** The text of /proc/self/mountinfo. */
   readonly mounts?: () => Promise<string>;
 }
@@ -78,7 +78,7 @@ export class PathGuard {
     const root = storagePath(definition);
     if (root === undefined) return;
     const others = storages().filter((each) => servesNode(each, node));
-    const mapped = this.#deps.mapped?.() ?? [];
+    const mapped = this.#deps.mapped();
     refuseClaimedStorage(definition, dataDir, others, mapped);
     const { mounts, claimed } = await this.#hostPlaces();
     const subject = `storage '${definition.storage}'`;

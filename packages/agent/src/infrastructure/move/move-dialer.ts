@@ -47,8 +47,8 @@ export interface MoveDialerDeps {
   readonly identity: () => { readonly certPem: string; readonly keyPem: string };
   /** A folder of ours, near the root: a socket's path may have 107 bytes. */
   readonly folder: string;
-  /** The supervisor's binary, which carries what QEMU encrypts; absent: all goes by way of the agents. */
-  readonly carrier?: string;
+  /** The supervisor's binary, which carries what QEMU encrypts. */
+  readonly carrier: string;
 }
 
 const CONNECT_MS = 10_000;
@@ -290,8 +290,7 @@ class DialedPeer implements MovePeer {
   async forwardDirect(process: GuestProcess, { port, secret }: DirectPlace): Promise<ForwardedSocket> {
     const { carrier, folder } = this.#deps;
     const address = this.#lead.remoteAddress;
-    if (carrier === undefined || address === undefined)
-      throw new AppError("node.unavailable", "nothing carries it here");
+    if (address === undefined) throw new AppError("node.unavailable", "the line to the node has ended");
     return forwardCarried(folder, process, (path) =>
       CarriedLine.dial(carrier, { address, port, path }, secret),
     );

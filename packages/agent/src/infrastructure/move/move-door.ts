@@ -39,8 +39,8 @@ export interface MoveDoorDeps {
   readonly receiver: MoveReceiver;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The supervisor's binary, which carries what QEMU encrypts; absent: all comes by way of the agents. */
-  readonly carrier?: string;
+  /** The supervisor's binary, which carries what QEMU encrypts. */
+  readonly carrier: string;
 }
 
 const HEADER_MS = 10_000;
@@ -175,29 +175,25 @@ export class MoveDoor {
   }
 
   async #start(socket: TLSSocket, move: GuestMove, { transfer, key }: LeadLine): Promise<unknown> {
-    const { receiver, carrier } = this.#deps;
+    const { receiver } = this.#deps;
     const wanted = decodeWanted(transfer);
     if (!isKey(key)) return (await receiver.start(move, wanted)).transfer ?? true;
-    let refused: string | undefined = "it has nothing that carries it";
-    if (carrier !== undefined) {
-      const taken = await receiver.start(move, wanted, key);
-      if (taken.isEncrypted !== true) return { ...taken.transfer, refused: taken.refused };
-      try {
-        return { direct: await this.#waitForLine(socket, move, carrier) };
-      } catch (err) {
-        refused = messageOf(err);
-      }
+    const taken = await receiver.start(move, wanted, key);
+    if (taken.isEncrypted !== true) return { ...taken.transfer, refused: taken.refused };
+    try {
+      return { direct: await this.#waitForLine(socket, move) };
+    } catch (err) {
+      // Anew: one that waits for what is encrypted takes nothing else.
+      const { transfer: plain } = await receiver.start(move, wanted);
+      return { ...plain, refused: messageOf(err) };
     }
-    // Anew: one that waits for what is encrypted takes nothing else.
-    const { transfer: plain } = await receiver.start(move, wanted);
-    return { ...plain, refused };
   }
 
-  async #waitForLine(socket: TLSSocket, move: GuestMove, carrier: string): Promise<DirectPlace> {
+  async #waitForLine(socket: TLSSocket, move: GuestMove): Promise<DirectPlace> {
     const { localAddress: address = "", remoteAddress: peer = "" } = socket;
     const { path, ownerUid: uid = process.getuid?.() ?? 0 } = this.#deps.receiver.socketOf(move, RAM_CHANNEL);
     const secret = randomBytes(32).toString("hex");
-    const { line, port } = await CarriedLine.listen(carrier, { address, peer, path, uid }, secret);
+    const { line, port } = await CarriedLine.listen(this.#deps.carrier, { address, peer, path, uid }, secret);
     socket.once("close", () => line.close());
     if (socket.destroyed) line.close();
     return { port, secret };

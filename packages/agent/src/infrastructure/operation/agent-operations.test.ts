@@ -40,6 +40,7 @@ function open(publisher = inCluster, clock = systemClock): AgentOperations {
     clock,
     logger: { warn: () => {}, error: () => {} },
     publisher,
+    beforeEnd: async () => undefined,
     concurrency: 2,
     crash: { hit: () => {} },
   });

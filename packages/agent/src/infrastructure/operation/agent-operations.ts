@@ -25,7 +25,7 @@ export interface AgentOperationsOptions {
   /** Test compositions only. */
   readonly crash?: CrashInjector;
   /** Awaited before an operation is shown as ended. */
-  readonly beforeEnd?: () => Promise<void>;
+  readonly beforeEnd: () => Promise<void>;
 }
 
 export interface AgentOperations {
@@ -52,7 +52,8 @@ export function openAgentOperations(options: AgentOperationsOptions): AgentOpera
     logs,
     logger,
     nameOf: upidNamer(node, () => uptime() * 100),
-    ...given({ concurrency, crash, beforeEnd }),
+    beforeEnd,
+    ...given({ concurrency, crash }),
   });
   const outbox = new TaskOutbox({
     publisher,

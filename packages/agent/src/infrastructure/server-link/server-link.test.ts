@@ -24,6 +24,7 @@ describe("the line to a server", () => {
       error() {},
     };
     const link = new ServerLink({
+      onRefused: async () => undefined,
       endpoint: "https://127.0.0.1:1",
       node: "n1",
       address: "127.0.0.1",

@@ -26,7 +26,7 @@ export interface ServerLinkDeps {
   /** A renewed certificate arrived: keep it and use it. */
   readonly onIdentity: (identity: AgentIdentity) => void;
   /** The server knows this node no more. Called before the next try. */
-  readonly onRefused?: () => Promise<void>;
+  readonly onRefused: () => Promise<void>;
   /** Sends reports, one after the other, until the signal fires. */
   readonly follow: (
     send: (report: NodeReport) => Promise<unknown>,
@@ -122,7 +122,7 @@ export class ServerLink {
         if (this.#stop.signal.aborted) break;
         const told = appErrorOf(err);
         log.warn({ endpoint, err: told?.message ?? rootMessage(err) }, "line to the server is down");
-        if (told?.code === "access.denied") await this.#deps.onRefused?.();
+        if (told?.code === "access.denied") await this.#deps.onRefused();
       }
       this.#connected = false;
       await clock.sleep(pause, this.#stop.signal).catch(() => undefined);

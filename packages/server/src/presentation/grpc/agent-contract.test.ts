@@ -302,6 +302,7 @@ describe("a joined node", () => {
     let identity = await joinAs("n1", await invite());
     listener = await listenForServers({ agent, address: "127.0.0.1", port: 0, tls: identity });
     link = new ServerLink({
+      onRefused: async () => undefined,
       endpoint,
       node: "n1",
       address: "127.0.0.1",

@@ -229,6 +229,7 @@ describe("over a data directory with one authority for all", () => {
     const first = fingerprint();
     let identity = old;
     const link = new ServerLink({
+      onRefused: async () => undefined,
       endpoint: cluster.endpoint,
       node: "veteran",
       address: "127.0.0.1",

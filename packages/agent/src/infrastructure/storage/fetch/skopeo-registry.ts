@@ -13,7 +13,7 @@ import { freeRoom, tooLarge, type Room } from "./room.ts";
 export interface SkopeoRegistryDeps {
   readonly tools: ImageTools;
   /** Proxies and certificates of this process, which its children go by too. */
-  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly room?: Room;
   /** Where it keeps itself while it asks for tags. */
   readonly scratch: string;
@@ -34,7 +34,7 @@ export class SkopeoRegistry {
   readonly #env: Readonly<Record<string, string>>;
   #asked = 0;
 
-  constructor({ tools, env = {}, room = freeRoom, scratch }: SkopeoRegistryDeps) {
+  constructor({ tools, env, room = freeRoom, scratch }: SkopeoRegistryDeps) {
     this.#tools = tools;
     this.#room = room;
     this.#scratch = scratch;

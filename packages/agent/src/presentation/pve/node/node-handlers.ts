@@ -21,7 +21,7 @@ export interface NodeHandlerDeps {
   readonly facts: () => NodeFacts;
   readonly usage: () => Promise<NodeUsage>;
   /** Bytes of memory that the kernel shares between alike pages. */
-  readonly ksmShared?: () => Promise<number>;
+  readonly ksmShared: () => Promise<number>;
   readonly statistics: NodeStatistics;
   readonly dns: HostDns;
   readonly hosts: HostNames;
@@ -34,7 +34,7 @@ export function createNodeHandlers(deps: NodeHandlerDeps): PveHandlers {
   const { clock } = deps;
   return {
     "GET /nodes/{node}/status": async () =>
-      nodeStatus(deps.facts(), await deps.usage(), (await deps.ksmShared?.()) ?? 0),
+      nodeStatus(deps.facts(), await deps.usage(), await deps.ksmShared()),
     "POST /nodes/{node}/status": async ({ command }, ctx) => {
       ctx.log.warn({ command, authid: ctx.actor?.authid }, "node power command");
       await deps.power.run(command);
