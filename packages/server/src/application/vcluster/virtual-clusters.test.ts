@@ -467,7 +467,7 @@ describe("virtual clusters at a server", () => {
   test("that were made asleep are told anew when they sleep, and no other becomes one of them", async () => {
     const { create, clusters, board, records, key, asked } = await world();
     await create("idle", "b", { sleep: { fromStart: true } });
-    const adapter = virtualClusterAdapter({ board, vclusters: clusters });
+    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
     const change = async (name: string, sleep: object) => {
       const previous = adapter.get(cacheReader(records), key(name));
       if (adapter.act === undefined || previous === undefined) throw new Error("not there");
@@ -490,7 +490,7 @@ describe("virtual clusters at a server", () => {
     const { create, clusters, board, records, key, asked } = await world();
     const pools = [{ name: "build", count: 1 }];
     await create("demo", "b", { workerNodes: { count: 1, pools } });
-    const adapter = virtualClusterAdapter({ board, vclusters: clusters });
+    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
     const previous = adapter.get(cacheReader(records), key("demo"));
     if (adapter.act === undefined || previous === undefined) throw new Error("not there");
     const workerNodes = { count: 2, pools: [{ name: "build", count: 2 }] };
