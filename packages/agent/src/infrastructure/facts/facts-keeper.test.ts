@@ -84,7 +84,7 @@ describe("node facts", () => {
   test("nothing is said of Kata before it is known whether KVM works", async () => {
     const kata = async () => ({ name: "kata", available: true, detail: "its shim" });
     const exec = madeUpExec({ ...tools, "timeout --signal=KILL": () => new Promise(() => undefined) });
-    const keeper = new FactsKeeper({ files: madeUpFiles(files), exec, log: quiet, folder, kata });
+    const keeper = new FactsKeeper({ files: madeUpFiles(files), exec, log: quiet, folder, ...others, kata });
     await keeper.load();
     void keeper.refresh();
     const names = () => keeper.facts().facts.capabilities.map(({ name }) => name);

@@ -1,76 +1,22 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
-import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
-import { openQuotaServer, putTenants, reportOf } from "../../testing/quota-world.ts";
+import { putTenants, reportOf } from "../../testing/quota-world.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { cacheReader } from "../v1/adapter.ts";
 import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
-import { clusterKeyFor } from "./cluster-names.ts";
-import { VirtualClusters } from "./virtual-clusters.ts";
-import { noPlaces, quietKinds } from "../../testing/quiet-kinds.ts";
-
-const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
-const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2 }, requests: {} };
-const context = (requestId: string) =>
-  ({ requestId, signal: new AbortController().signal }) as unknown as RequestContext;
+import { quietKinds } from "../../testing/quiet-kinds.ts";
+import { context, quota, UPID, vclusterWorld as world } from "../../testing/vcluster-world.ts";
 
 /** Whoever asked is gone, or the node did not answer: it may have begun all the same. */
 const HANGS_UP = [
   ["the client hung up", new AppError("operation.cancelled", "the request was cancelled")],
   ["the answer did not come", new AgentUnreachable(596, "Connection timed out")],
 ] as const;
-
-let closing: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closing.reverse()) await close();
-  closing = [];
-});
-
-async function world() {
-  const clock = new FakeClock(1_000_000);
-  const node = { node: "n1", call: () => Promise.reject(new Error("not asked")) };
-  const server = await openQuotaServer(openSqliteStore({ path: ":memory:" }), { owner: "s1", clock, node });
-  closing.push(() => server.close());
-  await putTenants(server.records, [quota], ["a", "a/b", "b"]);
-  server.board.accept(reportOf([], clock.now()));
-  const asked: { route: string; params: unknown }[] = [];
-  let answer: () => unknown = () => UPID;
-  const clusters = new VirtualClusters({
-    placer: noPlaces,
-    records: server.records,
-    board: server.board,
-    clock,
-    quotas: server.quotas.view,
-    taskEnd: async () => undefined,
-    calls: {
-      call: async (_node, route, params) => {
-        asked.push({ route, params });
-        return { data: answer() } as never;
-      },
-    },
-  });
-  let requests = 0;
-  const create = (name: string, namespace?: string, spec: object = {}) =>
-    clusters.create({ name, namespace, spec: spec as Record<string, unknown> }, context(`r${++requests}`));
-  const names = () =>
-    server.records
-      .collection(vclusterCollection)
-      .list()
-      .map(({ value }) => value.name)
-      .toSorted();
-  const key = (name: string, tenant = "b") => clusterKeyFor(cacheReader(server.records), { tenant, name });
-  const answers = (say: () => unknown) => {
-    answer = say;
-  };
-  return { ...server, clusters, create, names, key, asked, answers, clock };
-}
 
 describe("virtual clusters at a server", () => {
   test("are written down and told to a node that is online", async () => {
@@ -84,72 +30,6 @@ describe("virtual clusters at a server", () => {
         params: { vcluster: "demo", tenant: "default", spec: {}, requestId: "r1" },
       },
     ]);
-  });
-
-  test("go to an etcd that somebody else runs only for who may have the node do so", async () => {
-    const { clusters, names } = await world();
-    const pem = (what: string) => `-----BEGIN ${what}-----\nAAAA\n-----END ${what}-----\n`;
-    const externalEtcdCertificates = {
-      ca: pem("CERTIFICATE"),
-      cert: pem("CERTIFICATE"),
-      key: pem("PRIVATE KEY"),
-    };
-    const controlPlane = {
-      backingStore: "external",
-      externalEtcdEndpoint: "https://192.168.1.1:2379",
-      externalEtcdCertificates,
-    };
-    const as = (...held: readonly string[]) => {
-      const has = (path: string, privileges: readonly string[]): boolean =>
-        privileges.every((each) => held.includes(`${path} ${each}`));
-      const require = (path: string, privileges: readonly string[]): void => {
-        if (!has(path, privileges))
-          throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
-      };
-      const ctx = { ...context("r"), access: { has, require } } as unknown as RequestContext;
-      return clusters.create({ name: "abroad", namespace: "b", spec: { controlPlane } }, ctx);
-    };
-    await expect(as("/pool/b VC.Allocate")).rejects.toThrow(
-      "Permission check failed (/nodes/n1, Sys.AccessNetwork)",
-    );
-    expect(names()).toEqual([]);
-    await as("/nodes/n1 Sys.AccessNetwork");
-    expect(names()).toEqual(["abroad"]);
-  });
-
-  test("ask an OpenID issuer only for who may have the node do so", async () => {
-    const { clusters, names } = await world();
-    const oidc = { issuerUrl: "https://192.168.1.1:9443", clientId: "kube" };
-    const require = (path: string, privileges: readonly string[]): void => {
-      throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
-    };
-    const ctx = { ...context("r"), access: { has: () => false, require } } as unknown as RequestContext;
-    const spec = { controlPlane: { oidc } };
-    await expect(clusters.create({ name: "known", namespace: "b", spec }, ctx)).rejects.toThrow(
-      "Permission check failed (/nodes/n1, Sys.AccessNetwork)",
-    );
-    expect(names()).toEqual([]);
-  });
-
-  test("let pods out in the node's name only for who may have the node do so", async () => {
-    const { clusters, names } = await world();
-    const as = (...held: readonly string[]) => {
-      const has = (path: string, privileges: readonly string[]): boolean =>
-        privileges.every((each) => held.includes(`${path} ${each}`));
-      const require = (path: string, privileges: readonly string[]): void => {
-        if (!has(path, privileges))
-          throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
-      };
-      const ctx = { ...context("r"), access: { has, require } } as unknown as RequestContext;
-      const spec = { networking: { egress: "nat" } };
-      return clusters.create({ name: "wide", namespace: "b", spec }, ctx);
-    };
-    await expect(as("/pool/b VC.Allocate")).rejects.toThrow(
-      "Permission check failed (/nodes/n1, Sys.AccessNetwork)",
-    );
-    expect(names()).toEqual([]);
-    await as("/", "/nodes/n1 Sys.AccessNetwork");
-    expect(names()).toEqual(["wide"]);
   });
 
   test("are not made asleep with workers", async () => {

@@ -89,7 +89,7 @@ test("describes all that it shows", async () => {
   const vclusters = ["demo", "trio"].map((name) => ({ name, ...told }));
   const view = { node: "n1", health: "online", report: { vclusters } } as unknown as NodeView;
   const board: NodeBoard = { list: () => [view], get: () => view, generation: () => 1 };
-  const adapter = virtualClusterAdapter({ board });
+  const adapter = virtualClusterAdapter({ ...quietKinds, board });
   const { status: described } = adapter.kind;
   if (described === undefined) throw new Error("it has a status");
   const closed = withoutMore(described);

@@ -1,0 +1,57 @@
+// A server that knows one node, which says yes to every virtual cluster unless told otherwise.
+import type { Quota } from "@gpve/domain/quota/quota.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { onTestFinished } from "vitest";
+import { cacheReader } from "../application/v1/adapter.ts";
+import { clusterKeyFor } from "../application/vcluster/cluster-names.ts";
+import { VirtualClusters } from "../application/vcluster/virtual-clusters.ts";
+import { noPlaces } from "./quiet-kinds.ts";
+import { openQuotaServer, putTenants, reportOf } from "./quota-world.ts";
+
+export const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
+export const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2 }, requests: {} };
+export const context = (requestId: string) =>
+  ({ requestId, signal: new AbortController().signal }) as unknown as RequestContext;
+
+/** It ends with the test. */
+export async function vclusterWorld() {
+  const clock = new FakeClock(1_000_000);
+  const node = { node: "n1", call: () => Promise.reject(new Error("not asked")) };
+  const server = await openQuotaServer(openSqliteStore({ path: ":memory:" }), { owner: "s1", clock, node });
+  onTestFinished(() => server.close());
+  await putTenants(server.records, [quota], ["a", "a/b", "b"]);
+  server.board.accept(reportOf([], clock.now()));
+  const asked: { route: string; params: unknown }[] = [];
+  let answer: () => unknown = () => UPID;
+  const clusters = new VirtualClusters({
+    placer: noPlaces,
+    records: server.records,
+    board: server.board,
+    clock,
+    quotas: server.quotas.view,
+    taskEnd: async () => undefined,
+    calls: {
+      call: async (_node, route, params) => {
+        asked.push({ route, params });
+        return { data: answer() } as never;
+      },
+    },
+  });
+  let requests = 0;
+  const create = (name: string, namespace?: string, spec: object = {}) =>
+    clusters.create({ name, namespace, spec: spec as Record<string, unknown> }, context(`r${++requests}`));
+  const names = () =>
+    server.records
+      .collection(vclusterCollection)
+      .list()
+      .map(({ value }) => value.name)
+      .toSorted();
+  const key = (name: string, tenant = "b") => clusterKeyFor(cacheReader(server.records), { tenant, name });
+  const answers = (say: () => unknown) => {
+    answer = say;
+  };
+  return { ...server, clusters, create, names, key, asked, answers, clock };
+}
