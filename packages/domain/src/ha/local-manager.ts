@@ -71,7 +71,11 @@ export class LocalManager {
   #step(): boolean {
     switch (this.#state) {
       case "wait_for_agent_lock":
-        if (this.#ending !== undefined && !this.#sendsAway()) return this.#exit();
+        if (this.#ending !== undefined && !this.#sendsAway()) {
+          // Guests that run disarmed: who went down in good order has none left that might run.
+          if (this.#ending !== "restart") this.#work.stopAll(this.#manager?.services ?? {});
+          return this.#ending !== "restart" && this.#running() > 0 ? true : this.#exit();
+        }
         if (this.#mayActivate() && this.#takeLease()) {
           this.#to(this.#mode === "maintenance" ? "maintenance" : "active");
           return this.#active();

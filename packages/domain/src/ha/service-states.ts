@@ -135,9 +135,8 @@ function moving(context: StepContext, sid: string, service: ServiceStatus, confi
 function frozen(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   // A move may have ended while nobody looked: where its configuration is, there it is.
   const { node } = config;
-  if (!context.nodes.isOnline(node)) return;
-  const mode = context.env.localStatus(node)?.mode;
-  if (mode === "restart" || mode === "shutdown") return;
+  // A node that was lost before it could say that it goes down is looked after as any other.
+  if ((context.env.localStatus(node)?.mode ?? "active") !== "active") return;
   context.change(sid, afterMove(config), node === service.node ? {} : { node });
 }
 
