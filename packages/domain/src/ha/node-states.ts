@@ -3,6 +3,9 @@ import type { HaEnvironment } from "./environment.ts";
 import { agentLock } from "./model.ts";
 import type { NodeState } from "./model.ts";
 
+/** Long after all that it had is recovered. */
+const FORGOTTEN_AFTER_S = 3600;
+
 export class NodeStates {
   readonly #env: HaEnvironment;
   readonly #states: Map<string, NodeState>;
@@ -80,8 +83,18 @@ export class NodeStates {
     }
     for (const node of this.#states.keys()) {
       if (members.has(node) || this.of(node) === "fence") continue;
-      this.set(node, "gone");
+      if (this.of(node) === "gone") this.#forget(node);
+      else this.set(node, "gone");
     }
+  }
+
+  #forget(node: string): void {
+    const since = this.#lastOnline.get(node) ?? this.#env.now();
+    this.#lastOnline.set(node, since);
+    if (this.#env.now() - since < FORGOTTEN_AFTER_S) return;
+    this.#lastOnline.delete(node);
+    this.#states.delete(node);
+    this.#env.log("notice", `deleting gone node '${node}', not a cluster member anymore.`);
   }
 
   /** It is not fenced after all. */
