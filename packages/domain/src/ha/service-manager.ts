@@ -1,6 +1,6 @@
 // The manager: one round reads what is wanted and what the local managers did, and moves every service one step on.
 import { given } from "@gpve/contracts/given.ts";
-import { compileRules } from "./compile-rules.ts";
+import { compileRules, type CompiledRules } from "./compile-rules.ts";
 import { Disarming } from "./disarming.ts";
 import type { HaEnvironment } from "./environment.ts";
 import { readCommands } from "./manager-commands.ts";
@@ -21,6 +21,9 @@ export class Manager {
   #orders = 0;
   #changed = false;
   #saidDropped = "";
+  /** Of this round; who asks most is a round in which nothing changes. */
+  #rules: CompiledRules | undefined;
+  #placed: Placement | undefined;
 
   constructor(env: HaEnvironment) {
     this.#env = env;
@@ -39,6 +42,8 @@ export class Manager {
   round(): boolean {
     const env = this.#env;
     this.#checkReadable();
+    this.#rules = undefined;
+    this.#placed = undefined;
     this.#nodes.update(env.members());
     const config = env.services();
     this.#recallFences(config);
@@ -57,6 +62,8 @@ export class Manager {
     if (this.#disarming.holds((sid, state) => this.#setState(sid, state, {}))) {
       this.#fenceUnderDisarm(context);
     } else {
+      // Arming may have found them elsewhere.
+      this.#placed = undefined;
       this.#advanceAll(context);
     }
     this.#disarming.finish(this.#nodes);
@@ -158,6 +165,7 @@ export class Manager {
       if (context.fenced.has(node) || !this.#nodes.fence(node)) continue;
       context.fenced.add(node);
       this.#changed = true;
+      this.#placed = undefined;
     }
   }
 
@@ -180,6 +188,7 @@ export class Manager {
     const service = this.#status.services[sid];
     if (service === undefined) return;
     const { failedNodes, maintenanceNode } = service;
+    this.#placed = undefined;
     this.#status.services[sid] = {
       node: service.node,
       ...given({ failedNodes, maintenanceNode }),
@@ -195,9 +204,16 @@ export class Manager {
   }
 
   #placement(config: ReadonlyMap<string, ServiceConfig>): Placement {
+    if (this.#placed !== undefined) return this.#placed;
     const online = this.#nodes.online();
     const usage = new Usage(this.#env, online);
     for (const [sid, service] of Object.entries(this.#status.services)) usage.add(sid, service);
+    this.#rules ??= this.#compile(config);
+    this.#placed = { rules: this.#rules, usage, online, services: this.#status.services, config };
+    return this.#placed;
+  }
+
+  #compile(config: ReadonlyMap<string, ServiceConfig>): CompiledRules {
     const rules = compileRules(
       this.#env
         .rules()
@@ -207,6 +223,6 @@ export class Manager {
     const dropped = rules.dropped.map(({ id, reason }) => `ignoring rule '${id}', because ${reason}`);
     if (dropped.join() !== this.#saidDropped) for (const text of dropped) this.#env.log("notice", text);
     this.#saidDropped = dropped.join();
-    return { rules, usage, online, services: this.#status.services, config };
+    return rules;
   }
 }

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import type { HaEnvironment } from "./environment.ts";
+import type { ManagerStatus } from "./model.ts";
+import { defaultTimings, emptyManagerStatus } from "./model.ts";
+import { Manager } from "./service-manager.ts";
+import { defaultService, defaultSettings } from "./simulator/scenario.ts";
+
+test("rules are read and compiled once in a round, however many services there are", () => {
+  let status: ManagerStatus = emptyManagerStatus();
+  let compiled = 0;
+  const services = new Map(
+    Array.from({ length: 50 }, (_, index) => [
+      `vm:${100 + index}`,
+      { ...defaultService, node: `n${1 + (index % 2)}` },
+    ]),
+  );
+  const manager = new Manager({
+    node: "n1",
+    timings: defaultTimings,
+    now: () => 0,
+    log: () => undefined,
+    members: () => new Map([1, 2].map((number) => [`n${number}`, true])),
+    managerStatus: () => status,
+    saveManagerStatus: (saved: ManagerStatus) => void (status = saved),
+    localStatus: () => undefined,
+    services: () => services,
+    rules: () => {
+      compiled++;
+      return [];
+    },
+    settings: () => defaultSettings,
+    nodeCapacity: () => ({ cpu: 8, memory: 16 }),
+    serviceLoad: () => ({ cpu: 1, memory: 1 }),
+    takeCommands: () => [],
+  } as unknown as HaEnvironment);
+  manager.round();
+  manager.round();
+  expect(Object.values(status.services).every(({ state }) => state === "started")).toBe(true);
+  expect(compiled).toBe(2);
+});
