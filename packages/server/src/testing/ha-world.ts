@@ -32,6 +32,8 @@ export class HaWorld {
   readonly memoryOf = new Map<string, number>();
   /** Nodes that give signs of life, and carry out what they are told. */
   readonly alive = new Set(this.nodes);
+  /** Guests that no report tells of yet. */
+  readonly unreported = new Set<number>();
   readonly #stop = new AbortController();
   readonly #managers: Promise<void>[] = [];
 
@@ -133,7 +135,7 @@ export class HaWorld {
           guests: this.records
             .collection(guestCollection)
             .list()
-            .filter(({ value }) => value.node === node)
+            .filter(({ value }) => value.node === node && !this.unreported.has(value.vmid))
             .map(({ value }) => ({ vmid: value.vmid, cpu: 0.5, mem: 100 })),
         },
       }) as unknown as NodeView;

@@ -247,9 +247,14 @@ export class ManagerEnvironment {
     const total = view?.facts?.memoryBytes;
     if (total === undefined) return undefined;
     const running = new Set((view?.report?.guests ?? []).map(({ vmid }) => vmid));
-    const coming = new Set(
-      [...this.#changes.takeOvers.values()].filter(({ to }) => to === node).map(({ vmid }) => vmid),
-    );
+    // Who was sent there a moment ago does not run yet, and no report tells of him.
+    const sent = Object.entries(this.view.managerStatus().services)
+      .filter(
+        ([, service]) => service.target === node || (service.state === "started" && service.node === node),
+      )
+      .map(([sid]) => vmidOf(sid));
+    const given = [...this.#changes.takeOvers.values()].filter(({ to }) => to === node);
+    const coming = new Set([...sent, ...given.map(({ vmid }) => vmid)]);
     const taken = valuesOf(records, guestCollection)
       .filter(({ vmid }) => vmid !== guest.vmid && (running.has(vmid) || coming.has(vmid)))
       .reduce((sum, { summary }) => sum + summary.maxmem, 0);

@@ -115,6 +115,22 @@ test("recovers by the order of start, as far as memory goes, and says why not fu
   expect(world.records.collection(guestCollection).get("102")?.value.conf).not.toContain("lock:");
 });
 
+test("room that a guest was given is taken before it starts and is reported", async () => {
+  world.memoryOf.set("n1", 1024 ** 3 + 300 * 1024 ** 2);
+  world.memoryOf.set("n3", 1024 ** 2);
+  for (const vmid of [101, 102]) {
+    await world.guest(vmid, "n2");
+    await world.config.addResource(String(vmid), undefined, {});
+    world.unreported.add(vmid);
+  }
+  world.serve("n1");
+  await world.pass(8);
+  world.alive.delete("n2");
+  await world.pass(24);
+  expect([101, 102].map((vmid) => world.ownerOf(vmid))).toEqual(["n1", "n2"]);
+  expect(world.service("vm:102")?.state).toBe("recovery");
+});
+
 test("a guest on a disk that only its node has waits for it, with the reason", async () => {
   await world.guest(100, "n2", "scsi1: local:100/disk.raw\n");
   await world.config.addResource("100", undefined, {});
