@@ -24,6 +24,15 @@ function fill(nodes: readonly SchedulerNode[], requests: readonly PlacementReque
 const placesOf = (state: ClusterState): Record<string, string> =>
   Object.fromEntries([...state.guests()].map(({ request, node }) => [request.id, node]));
 
+it("scores that are switched off by a weight of 0 leave nodes equally good", () => {
+  const none = readPolicy({ score: ["LeastAllocated:0", "BalancedAllocation:0"] });
+  const state = new ClusterState([aNode("n1"), aNode("n2"), aNode("n3")]);
+  const found = ["a", "b", "c", "d", "e", "f", "g", "h"].map((id) => decide(state, aRequest(id), none));
+  expect(new Set(found.map(({ node }) => node))).toEqual(new Set(["n1", "n2", "n3"]));
+  expect(new Set(found.map(({ score }) => score))).toEqual(new Set([0]));
+  expect(explain(state, aRequest("a"), none).verdicts[0]?.score).toBe(0);
+});
+
 describe("room on storages", () => {
   const volume = (id: string, storage: string) =>
     aRequest(id, {}, { needs: { storages: { [storage]: 60 * GiB }, content: "images" } });

@@ -134,6 +134,7 @@ function sumUp(
   totals.fill(0);
   const weights = scores.reduce((sum, { weight }) => sum + weight, 0);
   for (const score of scores) {
+    if (score.weight === 0) continue;
     fillParts(score, nodes, parts);
     const share = score.weight / weights;
     for (let index = 0; index < parts.length; index++)
