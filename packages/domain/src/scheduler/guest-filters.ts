@@ -87,11 +87,10 @@ export function distances(state: ClusterState, near: string): Distances {
   };
 }
 
-/** Rules of spreading that must hold, those of the strategy too. */
-export function hardSpreads({ request, strategy }: Question): readonly SpreadRule[] {
-  const { rules } = request;
+/** Rules of spreading that must hold. `maxSkew` does whatever the default strategy is: with another one it is refused. */
+export function hardSpreads({ request: { rules } }: Question): readonly SpreadRule[] {
   const own = (rules.spread ?? []).filter(({ whenUnsatisfiable }) => whenUnsatisfiable !== "ScheduleAnyway");
-  if (strategy !== "ha-spread" || rules.maxSkew === undefined) return own;
+  if (rules.maxSkew === undefined) return own;
   return [...own, { maxSkew: rules.maxSkew, topologyKey: rules.topologyKey ?? HOSTNAME_LABEL }];
 }
 

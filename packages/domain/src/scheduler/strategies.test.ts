@@ -34,6 +34,21 @@ describe("strategies", () => {
     expect([...state.cpuUsed]).toEqual([2, 2, 2, 2]);
   });
 
+  it("maxSkew holds without a strategy beside it, too", () => {
+    const state = new ClusterState([
+      aNode("n1", { allocatable: { cpu: 64, memory: 256 * GiB } }),
+      aNode("n2"),
+    ]);
+    const rules = { maxSkew: 1 };
+    const places = ["vm/1", "vm/2", "vm/3", "vm/4"].map((id) => {
+      const request = aRequest(id, rules);
+      const { node = "" } = decide(state, request, readPolicy());
+      state.place({ request, node, counts: true });
+      return node;
+    });
+    expect(places.toSorted()).toEqual(["n1", "n1", "n2", "n2"]);
+  });
+
   it("ha-spread fills zones evenly, and refuses where maxSkew would not hold", () => {
     const labels = guestLabels({ kind: "vm", name: "w", tenant: "blue" });
     const state = new ClusterState(zoned.slice(0, 3));
