@@ -25,6 +25,7 @@ export function celPlugins(
     if (filter === undefined && score === undefined)
       throw new AppError("config.invalid", `${key}: has neither filter nor score`);
     const accepts = filter === undefined ? undefined : compiled(`${key}.filter`, filter);
+    let told: string | undefined;
     const rates = score === undefined ? undefined : compiled(`${key}.score`, score);
     return {
       name,
@@ -50,10 +51,11 @@ export function celPlugins(
               try {
                 return Number(rates(...about));
               } catch (err) {
-                log.warn(
-                  { expression: name, err: firstLine(err) },
-                  "a score's expression failed; it counts as 0",
-                );
+                const why = firstLine(err);
+                // Not for every node of every decision.
+                if (why !== told)
+                  log.warn({ expression: name, err: why }, "a score's expression failed; it counts as 0");
+                told = why;
                 return 0;
               }
             },
@@ -62,10 +64,24 @@ export function celPlugins(
   });
 }
 
+/** CEL itself has no arithmetic of an int and a double: an operator who writes `100 - node.guests` means it all the same. */
+const MIXED: Readonly<Record<string, (a: number, b: number) => number>> = {
+  "+": (a, b) => a + b,
+  "-": (a, b) => a - b,
+  "*": (a, b) => a * b,
+  "/": (a, b) => a / b,
+  "%": (a, b) => a % b,
+};
+
 function compiled(key: string, text: string): Evaluate {
   const environment = new Environment({ unlistedVariablesAreDyn: false })
     .registerVariable("node", "map")
     .registerVariable("request", "map");
+  for (const [sign, work] of Object.entries(MIXED)) {
+    const ofNumbers = (a: unknown, b: unknown): number => work(Number(a), Number(b));
+    environment.registerOperator(`int ${sign} double: double`, ofNumbers);
+    environment.registerOperator(`double ${sign} int: double`, ofNumbers);
+  }
   let run: (context: Record<string, unknown>) => unknown;
   try {
     const parsed = environment.parse(text);

@@ -48,6 +48,25 @@ describe("expressions in CEL", () => {
   });
 
   it.each([
+    ["100 - node.guests", 100],
+    ["50 * request.cpu / node.cpu", 50 / 8],
+    ["node.guests % 2 + 7", 7],
+    ["-1 + node.cpu", 7],
+  ])("reckon with whole numbers as an operator writes them: %s", (score, points) => {
+    expect(found([{ name: "e", score, weight: 1 }]).verdicts[0]?.parts?.["e"]).toBeCloseTo(points, 0);
+    const filter = `${score} > 0 && request.cpu * 2 <= node.cpu`;
+    expect(found([{ name: "e", filter, weight: 1 }]).feasible).toBe(3);
+  });
+
+  it("that fail are told once, not for every node of every decision", () => {
+    const warnings: unknown[] = [];
+    const log = { warn: (...said: unknown[]) => warnings.push(said) };
+    const plugins = celPlugins([{ name: "e", score: "node.nothing + 1", weight: 1 }], log as never);
+    for (let round = 0; round < 3; round++) explain(state, request, readPolicy({}, plugins));
+    expect(warnings).toHaveLength(1);
+  });
+
+  it.each([
     [{ name: "x", weight: 1 }, "scheduler.expressions[0] (x): has neither filter nor score"],
     [{ name: "x", filter: "node.", weight: 1 }, "scheduler.expressions[0] (x).filter: cannot be read"],
     [{ name: "x", score: "process.exit()", weight: 1 }, "scheduler.expressions[0] (x).score"],
