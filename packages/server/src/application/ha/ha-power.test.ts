@@ -67,6 +67,9 @@ test("stop, start and migrate of one under HA become wishes, and happen", async 
   await world.pass(4);
   expect(world.ownerOf(100)).toBe("n3");
   await expect(divert(`POST ${vm}/migrate`, { target: "n9" })).rejects.toThrow();
+  await expect(divert(`POST ${vm}/migrate`, { target: "n3" })).rejects.toThrow(
+    expect.objectContaining({ errors: { target: "target is local node." } }),
+  );
   await world.config.setResource("100", { state: "disabled" }, { remove: [], digest: undefined });
   await expect(divert(`POST ${vm}/status/start`)).rejects.toThrow("disabled in HA");
 });

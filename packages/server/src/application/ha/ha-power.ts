@@ -1,10 +1,10 @@
 // Power of guests under HA: who starts or stops one tells HA what is wanted, in PVE's tasks `hastart`, `hastop` and
 // `hamigrate`. Told to the node itself, HA would at once undo it.
 import { askedBy } from "@gpve/domain/request/context.ts";
-import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { managerCollection, MANAGER_STATUS_ID, type HaResource } from "@gpve/domain/ha/collections.ts";
 import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
-import { conflict } from "@gpve/domain/request/failures.ts";
+import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -92,20 +92,23 @@ export class HaPower {
 
   /** PVE's text. What HA knows of it goes when it is gone (`removeGuestFromHa`): one that cannot be deleted keeps it. */
   #requirePurge(vmid: number): void {
-    const { records, config } = this.#deps;
-    const guest = records.collection(guestCollection).get(String(vmid))?.value;
-    if (guest !== undefined && config.find(guest) !== undefined)
+    const guest = this.#guest(vmid);
+    if (guest !== undefined && this.#deps.config.find(guest) !== undefined)
       throw conflict(`unable to remove VM ${vmid} - used in HA resources and purge parameter not set.`);
   }
 
   /** One that is ignored, or that HA ignores while it is disarmed so, is the operator's. */
   #managed(vmid: number): HaResource | undefined {
     const { records, config } = this.#deps;
-    const guest = records.collection(guestCollection).get(String(vmid))?.value;
+    const guest = this.#guest(vmid);
     const resource = guest === undefined ? undefined : config.find(guest);
     if (resource === undefined || resource.state === "ignored") return undefined;
     const { disarm } = records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value ?? {};
     return disarm?.mode === "ignore" ? undefined : resource;
+  }
+
+  #guest(vmid: number): GuestRecord | undefined {
+    return this.#deps.records.collection(guestCollection).get(String(vmid))?.value;
   }
 
   #wish(verb: string, resource: HaResource, params: Params): { readonly type: string; readonly wish: Wish } {
@@ -114,6 +117,9 @@ export class HaPower {
       const target = String(params["target"]);
       const text = `Requesting HA migration for ${sid} to node ${target}`;
       this.#deps.config.requireNode(target);
+      // The manager would only log it, and the task say that it went well.
+      if (this.#guest(Number(params["vmid"]))?.node === target)
+        throw parameterError({ target: "target is local node." });
       this.#requireAllowed(sid, target);
       this.#deps.movable.require(Number(params["vmid"]), target, undefined);
       return { type: "hamigrate", wish: { sid, text, command: `migrate ${sid} ${target}` } };
