@@ -46,10 +46,15 @@ test("a move that a rule keeps from happening says which, and fails", async () =
 test("rules are listed, added and removed", async () => {
   await using ctl = await Gpvectl.create();
   ctl.api
-    .pve("GET /cluster/ha/rules", [{ rule: "home", type: "node-affinity", resources: "vm:100", nodes: "n1" }])
+    .pve("GET /cluster/ha/rules", [
+      { rule: "home", type: "node-affinity", resources: "vm:100", nodes: "n1" },
+      { rule: "odd", type: "resource-affinity", resources: "vm:9", errors: { resources: ["too few"] } },
+    ])
     .pve("POST /cluster/ha/rules", null)
     .pve("DELETE /cluster/ha/rules/home", null);
-  expect((await ctl.run(["ha", "rules"])).out).toContain("home  node-affinity");
+  const { out } = await ctl.run(["ha", "rules"]);
+  expect(out).toMatch(/^home +node-affinity +vm:100 +n1/m);
+  expect(out).toMatch(/^odd .* too few$/m);
   ctl.api.pve("GET /cluster/resources", [
     { type: "qemu", vmid: 100 },
     { type: "lxc", vmid: 101 },

@@ -1,6 +1,7 @@
 // Rules of where guests under HA may be.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
 import { showRows, watchOptions } from "../../watch.ts";
@@ -22,9 +23,15 @@ export const haRules: CommandSpec = {
       { header: "STRICT", field: "strict" },
       { header: "AFFINITY", field: "affinity" },
       { header: "OFF", field: "disable" },
+      { header: "NOT FOLLOWED", field: "fault" },
       { header: "COMMENT", field: "comment", wide: true },
     ] as const;
-    await showRows(cli, input, columns, "There are no rules.", () => pve.list("/cluster/ha/rules"));
+    await showRows(cli, input, columns, "There are no rules.", async () => {
+      const rules = await pve.list("/cluster/ha/rules");
+      return rules.map((rule) =>
+        isObject(rule["errors"]) ? { ...rule, fault: Object.values(rule["errors"]).flat().join("; ") } : rule,
+      );
+    });
   },
 };
 

@@ -65,6 +65,12 @@ export class HaRules {
     return found;
   }
 
+  /** Rules that contradict others since nodes or resources went, or by groups, are not followed: why, by name. */
+  faults(): ReadonlyMap<string, string> {
+    const rules = rulesOf(this.#all(), this.#config.groups(), this.#config.resources());
+    return new Map(compileRules(rules, this.#nodes()).dropped.map(({ id, reason }) => [id, reason]));
+  }
+
   async add(rule: string, type: HaRuleRecord["type"], options: RuleOptions): Promise<void> {
     const fresh = this.#changed({ rule, type, resources: [], order: 0 }, options, []);
     await prefixed("create ha rule failed", () =>

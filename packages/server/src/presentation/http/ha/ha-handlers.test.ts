@@ -211,10 +211,11 @@ test("rules are refused where they contradict others, and forget resources that 
   );
   await call("DELETE /cluster/ha/resources/{sid}", { sid: "102" });
   await expect(call("GET /cluster/ha/rules/{rule}", { rule: "home" })).rejects.toThrow("no such ha rule");
+  expect(await call("GET /cluster/ha/rules/{rule}", { rule: "apart" })).not.toHaveProperty("errors");
   await call("DELETE /cluster/ha/resources/{sid}", { sid: "101" });
-  expect(await call("GET /cluster/ha/rules/{rule}", { rule: "apart" })).toMatchObject({
-    resources: "vm:100",
-  });
+  const left = { resources: "vm:100", errors: { resources: [expect.stringContaining("less than two")] } };
+  expect(await call("GET /cluster/ha/rules/{rule}", { rule: "apart" })).toMatchObject(left);
+  expect(await call("GET /cluster/ha/rules", { resource: "vm:100" })).toMatchObject([left, {}]);
   await call("DELETE /cluster/ha/rules/{rule}", { rule: "apart" });
   expect(await call("DELETE /cluster/ha/rules/{rule}", { rule: "apart" })).toBeNull();
 });

@@ -16,7 +16,11 @@ export interface HaHandlerDeps {
 
 export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveHandlers {
   const shown = (resource: HaResource) => ({ ...resourceRow(resource), digest: config.digest() });
-  const ruleDigest = () => config.digest("rules");
+  const shownRule = (rule: HaRuleRecord, faults: ReadonlyMap<string, string>) => {
+    const fault = faults.get(rule.rule);
+    const errors = fault === undefined ? {} : { errors: { resources: [fault] } };
+    return { ...ruleRow(rule), ...errors, digest: config.digest("rules") };
+  };
   const groupDigest = () => config.digest("groups");
   const tell = (line: string, ctx: RequestContext): Promise<void> =>
     config.command(line, ctx.actor?.authid ?? "");
@@ -64,13 +68,15 @@ export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveH
     },
     "POST /cluster/ha/resources/{sid}/migrate": (params, ctx) => move("migrate", params, ctx),
     "POST /cluster/ha/resources/{sid}/relocate": (params, ctx) => move("relocate", params, ctx),
-    "GET /cluster/ha/rules": (filter) =>
-      rules.list(filter).map((rule) => ({ ...ruleRow(rule), digest: ruleDigest() })),
+    "GET /cluster/ha/rules": (filter) => {
+      const faults = rules.faults();
+      return rules.list(filter).map((rule) => shownRule(rule, faults));
+    },
     "POST /cluster/ha/rules": async ({ rule, type, ...options }) => {
       await rules.add(rule, type, options);
       return null;
     },
-    "GET /cluster/ha/rules/{rule}": ({ rule }) => ({ ...ruleRow(rules.get(rule)), digest: ruleDigest() }),
+    "GET /cluster/ha/rules/{rule}": ({ rule }) => shownRule(rules.get(rule), rules.faults()),
     "PUT /cluster/ha/rules/{rule}": async ({ rule, type, delete: remove, digest, ...options }) => {
       await rules.set(rule, type, options, { remove: splitList(remove ?? ""), digest });
       return null;
