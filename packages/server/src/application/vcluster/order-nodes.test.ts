@@ -1,5 +1,6 @@
 // A cluster with rules of its own goes where the scheduler says, of the nodes that can have it.
 import { expect, test } from "vitest";
+import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { ClusterState } from "@gpve/domain/scheduler/cluster-state.ts";
 import { explainAnew } from "@gpve/domain/scheduler/explain.ts";
@@ -22,7 +23,7 @@ const NODES = [
   aNode("n4", { allocatable: { cpu: 8, memory: 64 * GiB } }),
 ];
 
-async function placed(scheduling: object, more: object = {}) {
+async function placed(scheduling: object, more: object = {}, maySeeNodes = true) {
   const views = NODES.map(({ name }) => ({
     node: name,
     health: "online",
@@ -41,7 +42,8 @@ async function placed(scheduling: object, more: object = {}) {
   const spec = readVirtualClusterSpec({ scheduling, ...more });
   const cluster = { name: "demo", tenant: "shop", spec };
   const deps = { records: new MemoryRecords(), board, placer };
-  const place = await withOrder(deps, cluster, new AbortController().signal);
+  const access = { has: () => maySeeNodes } as unknown as AccessView;
+  const place = await withOrder(deps, cluster, { signal: new AbortController().signal, access });
   return { place, spec, asked };
 }
 
@@ -62,6 +64,10 @@ test("goes to the node that its rules prefer, and past a taint that they tolerat
 test("is refused with what the scheduler says of every node", async () => {
   await expect(node({ nodeAffinity: { required: ["disk=fast"] } })).rejects.toThrow(
     /n1: .*disk=fast.*n2: .*taint.*n3: .*(cordoned|schedul).*n4: /,
+  );
+  const { place, spec } = await placed({ nodeAffinity: { required: ["disk=fast"] } }, {}, false);
+  expect(() => placeCluster(place, spec)).toThrow(
+    "n1: refused by NodeAffinity; n2: refused by TaintToleration; n3: refused by NodeUnschedulable; n4: refused by NodeAffinity",
   );
 });
 

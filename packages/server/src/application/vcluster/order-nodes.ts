@@ -1,4 +1,5 @@
 // What the scheduler says of each node, for a cluster that has rules of its own.
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { guestLabels, type PlacementRequest } from "@gpve/domain/scheduler/model.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { totalSize, totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
@@ -11,11 +12,14 @@ interface NewCluster {
   readonly spec: VirtualClusterSpec;
 }
 
+/** Who may see nodes is told why: reasons name others' guests, and labels and figures of nodes. */
+type Terms = Pick<RequestContext, "signal"> & Partial<Pick<RequestContext, "access">>;
+
 /** Without rules nobody is asked: it goes where the fewest clusters are. */
 export async function withOrder<T extends PlaceDeps & { readonly placer: Pick<Placer, "preview"> }>(
   deps: T,
   cluster: NewCluster,
-  signal: AbortSignal,
+  { signal, access }: Terms,
 ): Promise<PlaceDeps> {
   if (cluster.spec.rules === undefined) return deps;
   const { verdicts } = await deps.placer.preview(requestOf(cluster), signal);
@@ -26,7 +30,9 @@ export async function withOrder<T extends PlaceDeps & { readonly placer: Pick<Pl
       rank: (node) => places.get(node)?.rank ?? verdicts.length,
       refusal: (node) => {
         const { refusals = [] } = places.get(node) ?? {};
-        return refusals.length === 0 ? undefined : refusals.map(({ why }) => why).join(", ");
+        if (refusals.length === 0) return undefined;
+        const seesNodes = access?.has("/nodes", ["Sys.Audit"]) === true;
+        return refusals.map(({ filter, why }) => (seesNodes ? why : `refused by ${filter}`)).join(", ");
       },
     },
   };

@@ -85,7 +85,7 @@ export class VirtualClusters {
     requireNewCluster(wanted);
     // Its node keeps them: they are in no record.
     if (wanted.backingStore === "external") readExternalKeys(spec);
-    const place = await withOrder(this.#deps, { name, tenant, spec: wanted }, ctx.signal);
+    const place = await withOrder(this.#deps, { name, tenant, spec: wanted }, ctx);
     const node = from?.node ?? placeCluster(place, wanted);
     // What is in a backup has all been on one node.
     const spread = from === undefined ? this.#spread(place, wanted, node) : undefined;

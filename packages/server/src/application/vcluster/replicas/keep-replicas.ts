@@ -129,7 +129,7 @@ export class KeepReplicas {
     if (spread === undefined) return undefined;
     const seen = spread.nodes.map(({ node }) => this.#seen(keyOf(record), node));
     if (seen.every(({ state }) => state === "well" || state === "busy")) return undefined;
-    const place = await withOrder(this.#deps, record, signal);
+    const place = await withOrder(this.#deps, record, { signal });
     const spares = fittingNodes(place, record.spec)
       .map(({ node }) => node)
       .filter((node) => !abandoned.includes(node) && !spread.nodes.some((each) => each.node === node));

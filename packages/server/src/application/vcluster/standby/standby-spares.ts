@@ -29,7 +29,7 @@ export async function sparesOf(
   const nodes = deps.records.collection(nodeRecords);
   const isOpen = (each: string): boolean => nodes.get(each)?.value.unschedulable !== true;
   try {
-    return fittingNodes(await withOrder(deps, record, signal), spec)
+    return fittingNodes(await withOrder(deps, record, { signal }), spec)
       .map((each) => each.node)
       .filter((each) => each !== node && !abandoned.includes(each) && isOpen(each) && isKnown(each));
   } catch (err) {
