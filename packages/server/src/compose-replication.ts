@@ -44,13 +44,8 @@ export function composeReplication(parts: ReplicationParts): ComposedReplication
   return {
     handlers: createReplicationHandlers({
       jobs,
-      taskLog: async ({ upid, node }, range, ctx) => {
-        const route = "GET /nodes/{node}/tasks/{upid}/log";
-        return (await calls.call(node, route, { upid, ...range }, ctx)).data as readonly {
-          n: number;
-          t: string;
-        }[];
-      },
+      taskLog: ({ upid, node }, range, ctx) =>
+        calls.call(node, "GET /nodes/{node}/tasks/{upid}/log", { upid, ...range }, ctx),
     }),
     failover: new Failover({ records, board, calls, clock, log, storages, config }),
     start(signal) {

@@ -106,8 +106,10 @@ beforeEach(async () => {
   failover = new Failover({ records, board, calls, clock, log, storages, config });
   handlers = createReplicationHandlers({
     jobs,
-    taskLog: async ({ node, upid }) =>
-      (await calls.call(node, "GET /nodes/{node}/tasks/{upid}/log", { upid }, ctx)).data as never,
+    taskLog: async ({ node, upid }) => ({
+      ...(await calls.call(node, "GET /nodes/{node}/tasks/{upid}/log", { upid }, ctx)),
+      total: 70,
+    }),
   });
 });
 
@@ -249,15 +251,17 @@ test("a due job runs once with a ticket that moves nothing, and its end is writt
   expect(ticket?.value).toMatchObject({ purpose: "replica", from: { node: "n1" }, to: { node: "n2" } });
   const moves = new GuestMoves({ records, clock });
   await expect(moves.handOver("n1", { vmid: 100, moveId: "r1" })).rejects.toThrow("only copied");
-  expect(await ask("GET /nodes/{node}/replication/{id}/log", { node: "n1", id: "100-0" })).toEqual([
-    { n: 1, t: "sent" },
-  ]);
+  expect(await ask("GET /nodes/{node}/replication/{id}/log", { node: "n1", id: "100-0" })).toMatchObject({
+    data: [{ n: 1, t: "sent" }],
+    total: 70,
+  });
   await endTask();
   await look();
   expect(state()).toMatchObject({ failCount: 0, duration: 3, last: { upid: UPID, node: "n1" } });
-  expect(await ask("GET /nodes/{node}/replication/{id}/log", { node: "n1", id: "100-0" })).toEqual([
-    { n: 1, t: "sent" },
-  ]);
+  expect(await ask("GET /nodes/{node}/replication/{id}/log", { node: "n1", id: "100-0" })).toMatchObject({
+    data: [{ n: 1, t: "sent" }],
+    total: 70,
+  });
 });
 
 test("what fails is counted: a task, a call, a node that is away", async () => {

@@ -1,18 +1,19 @@
 // PVE's methods of replication. What PVE asks the node, every server here has in memory; the log is the node's.
 import { given } from "@gpve/contracts/given.ts";
-import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
+import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { ReplicationJobs } from "../../../application/replication/replication-jobs.ts";
 
 export interface ReplicationHandlerDeps {
   readonly jobs: ReplicationJobs;
-  /** Lines of a task's log. */
+  /** Lines of a task's log, and how many there are in all. */
   readonly taskLog: (
     task: { readonly upid: string; readonly node: string },
     range: { readonly start: number; readonly limit: number },
     ctx: RequestContext,
-  ) => Promise<readonly { readonly n: number; readonly t: string }[]>;
+  ) => Promise<Pick<AgentReply, "data" | "total">>;
 }
 
 const DEFAULT_LINES = 50;
@@ -37,7 +38,9 @@ export function createReplicationHandlers({ jobs, taskLog }: ReplicationHandlerD
     "GET /nodes/{node}/replication/{id}/status": ({ node, id }, ctx) => jobs.statusOf(node, id, ctx),
     "GET /nodes/{node}/replication/{id}/log": async ({ node, id, start = 0, limit = DEFAULT_LINES }, ctx) => {
       const task = jobs.lastRun(node, id, ctx);
-      return task === undefined ? [] : taskLog(task, { start, limit }, ctx);
+      if (task === undefined) return [];
+      const { data, total } = await taskLog(task, { start, limit }, ctx);
+      return new PveReply({ data, ...given({ total }) });
     },
     "POST /nodes/{node}/replication/{id}/schedule_now": async ({ node, id }, ctx) => {
       await jobs.scheduleNow(node, id, ctx);
