@@ -54,6 +54,14 @@ export interface ScaleArgs extends ClusterArgs {
   readonly pool?: string;
 }
 
+interface Allowed {
+  readonly phases: readonly KeptCluster["phase"][];
+  readonly work: string;
+}
+
+const START_ALLOWED: Allowed = { phases: ["Stopped", "Running"], work: "started" };
+const STOP_ALLOWED: Allowed = { phases: ["Running", "Stopping", "Stopped"], work: "stopped" };
+
 type State = Record<string, never>;
 type Ctx = StepContext<ClusterArgs, State>;
 
@@ -85,10 +93,13 @@ export function clusterOperations(deps: ClusterOperationDeps): {
     name: string,
     weight: number,
     run: (ctx: Ctx) => Promise<void>,
+    allowed?: Allowed,
   ): Step<ClusterArgs, State> => ({
     name,
     weight,
     run: async (ctx) => {
+      // What it is not for has not failed: it stays what it is.
+      if (allowed !== undefined) requirePhase(phases.require(ctx.args.name), allowed);
       try {
         await run(ctx);
       } catch (err) {
@@ -203,38 +214,47 @@ export function clusterOperations(deps: ClusterOperationDeps): {
         type: START_CLUSTER,
         onCrash: "resume",
         steps: [
-          step("start", 1, async (ctx) => {
-            const kept = phases.require(ctx.args.name);
-            requirePhase(kept, ["Stopped", "Running"], "started");
-            try {
-              await host.start(kept, ctx.signal, ctx.log);
-              if (kept.isNew === true) {
-                await host.furnish(kept, ctx.signal);
-                const { isNew: _done, ...furnished } = phases.require(kept.name);
-                phases.save(furnished);
+          step(
+            "start",
+            1,
+            async (ctx) => {
+              const kept = phases.require(ctx.args.name);
+              try {
+                await host.start(kept, ctx.signal, ctx.log);
+                if (kept.isNew === true) {
+                  await host.furnish(kept, ctx.signal);
+                  const { isNew: _done, ...furnished } = phases.require(kept.name);
+                  phases.save(furnished);
+                }
+                await workers.bring(kept, ctx);
+              } catch (err) {
+                if (kept.phase === "Stopped") await down(kept.name, messageOf(err), ctx);
+                throw err;
               }
-              await workers.bring(kept, ctx);
-            } catch (err) {
-              if (kept.phase === "Stopped") await down(kept.name, messageOf(err), ctx);
-              throw err;
-            }
-            if (kept.phase === "Stopped") phases.go(kept.name, "StartRequested", { isWanted: true });
-          }),
+              if (kept.phase === "Stopped") phases.go(kept.name, "StartRequested", { isWanted: true });
+            },
+            START_ALLOWED,
+          ),
         ],
       },
       {
         type: STOP_CLUSTER,
         onCrash: "resume",
         steps: [
-          step("stop", 1, async (ctx) => {
-            const { name } = ctx.args;
-            if (during(ctx, "Stopped")) return;
-            if (!during(ctx, "Stopping")) phases.go(name, "StopRequested", { isWanted: false });
-            await workers.stop(phases.require(name));
-            await host.stop(phases.require(name));
-            await host.rest(phases.require(name));
-            phases.go(name, "StopCompleted");
-          }),
+          step(
+            "stop",
+            1,
+            async (ctx) => {
+              const { name } = ctx.args;
+              if (during(ctx, "Stopped")) return;
+              if (!during(ctx, "Stopping")) phases.go(name, "StopRequested", { isWanted: false });
+              await workers.stop(phases.require(name));
+              await host.stop(phases.require(name));
+              await host.rest(phases.require(name));
+              phases.go(name, "StopCompleted");
+            },
+            STOP_ALLOWED,
+          ),
         ],
       },
       {
@@ -260,10 +280,12 @@ export function clusterOperations(deps: ClusterOperationDeps): {
   };
 }
 
-function requirePhase(kept: KeptCluster, allowed: readonly KeptCluster["phase"][], verb: string): void {
-  if (allowed.includes(kept.phase)) return;
+function requirePhase({ name, phase }: KeptCluster, { phases, work }: Allowed): void {
+  if (phases.includes(phase)) return;
+  const instead =
+    phase === "Failed" ? `: try again what failed (gpvectl vc retry ${name}), or delete it` : "";
   throw new AppError(
     "object.conflict",
-    `virtual cluster '${kept.name}' is ${kept.phase} and cannot be ${verb}`,
+    `virtual cluster '${name}' is ${phase} and cannot be ${work}${instead}`,
   );
 }

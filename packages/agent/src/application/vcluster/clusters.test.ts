@@ -251,6 +251,16 @@ describe("the life of a virtual cluster", () => {
     expect(host.get("demo")).not.toHaveProperty("message");
   });
 
+  test("that is moving is left to its move, whoever starts or stops it", async () => {
+    const { host, run, make } = await world();
+    await make();
+    host.save({ ...(host.get("demo") as KeptCluster), phase: "Migrating", isSwitching: true });
+    for (const verb of ["start", "stop"]) {
+      expect(await run(at(verb))).toContain("is Migrating and cannot be");
+      expect(host.get("demo")).toMatchObject({ phase: "Migrating", isSwitching: true });
+    }
+  });
+
   test("is made asleep where that is asked for, and is furnished when it is started for the first time", async () => {
     const { host, run, make } = await world();
     expect(await make({ sleep: { fromStart: true } })).toBe("done");
@@ -271,7 +281,7 @@ describe("the life of a virtual cluster", () => {
       host.broken.add(part);
       expect(await make()).toContain(`${part} is broken`);
       expect(host.get("demo")).toMatchObject({ phase: "Failed", message: `${part} is broken` });
-      expect(await run(at("stop"))).toContain("is Failed: StopRequested is not possible then");
+      expect(await run(at("stop"))).toContain("is Failed and cannot be stopped: try again");
       expect(await run(at("start"))).toContain("cannot be started");
       host.broken.clear();
       expect(await run(at("retry"))).toBe("done");

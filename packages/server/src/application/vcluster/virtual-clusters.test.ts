@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
+import { type GuestMove, moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
@@ -364,6 +365,21 @@ describe("virtual clusters at a server", () => {
     expect(clusters.require(key("idle")).spec.sleep).toMatchObject({ afterIdleSeconds: 60, fromStart: true });
     await create("demo", "b");
     await expect(change("demo", { fromStart: true })).rejects.toThrow("spec.sleep.fromStart: says how");
+  });
+
+  test("that move are neither started nor stopped nor woken before their move has ended", async () => {
+    const { create, clusters, records, asked } = await world();
+    await create("demo");
+    const end = { node: "n1", address: "192.0.2.1", port: 1, fingerprints: [] };
+    const ends = { vmid: 0, id: "m", from: end, to: end, at: 0 };
+    const move: GuestMove = { ...ends, vcluster: "demo", purpose: "vcluster" };
+    await records.transact((tx) => tx.put(moveCollection, "0:m", move));
+    const told = asked.length;
+    for (const verb of ["start", "stop", "retry", "wake"] as const)
+      await expect(clusters.work("demo", verb, context("w"), "once")).rejects.toThrow("is moving to another");
+    expect(asked.length).toBe(told);
+    await records.transact((tx) => tx.delete(moveCollection, "0:m"));
+    expect(await clusters.work("demo", "stop", context("w"), "once")).toBe(UPID);
   });
 
   test("of which two groups are to be scaled at once are left as they are", async () => {

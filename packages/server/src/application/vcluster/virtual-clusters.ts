@@ -175,7 +175,7 @@ export class VirtualClusters {
   ): Promise<string> {
     const record = this.require(key);
     const { tenant } = record;
-    if (verb === "retry") requireStill(this.#deps.records, record);
+    requireStill(this.#deps.records, record);
     const route = `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}` as const;
     const call = async (at: string): Promise<string> =>
       (await this.#deps.calls.call(at, route, { vcluster: key, tenant, requestId }, ctx)).data;
