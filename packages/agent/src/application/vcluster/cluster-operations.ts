@@ -1,5 +1,5 @@
 // The life of a virtual cluster as operations. Each step can be done again: after a crash the work goes on where it was.
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { partsOf } from "@gpve/domain/vcluster/etcd.ts";
 import { type ClusterOverlay, isBranch } from "@gpve/domain/vcluster/overlay.ts";
@@ -15,6 +15,7 @@ import { withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { Workers } from "../vnode/workers.ts";
 import type { ClusterPhases } from "./cluster-phases.ts";
+import { ALLOWED, type Allowed, requirePhase } from "./require-phase.ts";
 
 export const CREATE_CLUSTER = "vccreate";
 /** As a creation, of a backup. */
@@ -53,14 +54,6 @@ export interface ScaleArgs extends ClusterArgs {
   /** Absent: those of the cluster itself. */
   readonly pool?: string;
 }
-
-interface Allowed {
-  readonly phases: readonly KeptCluster["phase"][];
-  readonly work: string;
-}
-
-const START_ALLOWED: Allowed = { phases: ["Stopped", "Running"], work: "started" };
-const STOP_ALLOWED: Allowed = { phases: ["Running", "Stopping", "Stopped"], work: "stopped" };
 
 type State = Record<string, never>;
 type Ctx = StepContext<ClusterArgs, State>;
@@ -233,7 +226,7 @@ export function clusterOperations(deps: ClusterOperationDeps): {
               }
               if (kept.phase === "Stopped") phases.go(kept.name, "StartRequested", { isWanted: true });
             },
-            START_ALLOWED,
+            ALLOWED.start,
           ),
         ],
       },
@@ -253,7 +246,7 @@ export function clusterOperations(deps: ClusterOperationDeps): {
               await host.rest(phases.require(name));
               phases.go(name, "StopCompleted");
             },
-            STOP_ALLOWED,
+            ALLOWED.stop,
           ),
         ],
       },
@@ -278,14 +271,4 @@ export function clusterOperations(deps: ClusterOperationDeps): {
       },
     ],
   };
-}
-
-function requirePhase({ name, phase }: KeptCluster, { phases, work }: Allowed): void {
-  if (phases.includes(phase)) return;
-  const instead =
-    phase === "Failed" ? `: try again what failed (gpvectl vc retry ${name}), or delete it` : "";
-  throw new AppError(
-    "object.conflict",
-    `virtual cluster '${name}' is ${phase} and cannot be ${work}${instead}`,
-  );
 }

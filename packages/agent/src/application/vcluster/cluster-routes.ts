@@ -42,6 +42,7 @@ import {
   START_CLUSTER,
   STOP_CLUSTER,
 } from "./cluster-operations.ts";
+import { ALLOWED, type Allowed, requireNow } from "./require-phase.ts";
 import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power/power-operations.ts";
 
 type ClusterRoute =
@@ -88,9 +89,12 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     );
   };
   const work =
-    (type: string) =>
-    (asked: NamedCluster & { readonly requestId: string }, ctx: RequestContext): Promise<string> =>
-      submit(type, { name: own(asked).name }, asked.requestId, ctx);
+    (type: string, allowed: Allowed) =>
+    async (asked: NamedCluster & { readonly requestId: string }, ctx: RequestContext): Promise<string> => {
+      const kept = own(asked);
+      requireNow(kept, allowed);
+      return submit(type, { name: kept.name }, asked.requestId, ctx);
+    };
   return {
     "POST /gpve/nodes/{node}/vclusters": async (asked, ctx) => {
       const { vcluster, called, tenant, spec, requestId, network, overlay, secrets } = asked;
@@ -143,13 +147,15 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       const { vcluster: name, keepVolumes, requestId } = asked;
       return submit(DELETE_CLUSTER, { name, ...given({ keepVolumes }) }, requestId, ctx);
     },
-    "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": (asked, ctx) => {
-      const { name, phase, asleep } = own(asked);
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": async (asked, ctx) => {
+      const kept = own(asked);
+      requireNow(kept, ALLOWED.start);
+      const { name, phase, asleep } = kept;
       const sleeps = phase === "Running" && asleep !== undefined;
       return submit(sleeps ? WAKE_CLUSTER : START_CLUSTER, { name }, asked.requestId, ctx);
     },
-    "POST /gpve/nodes/{node}/vclusters/{vcluster}/stop": work(STOP_CLUSTER),
-    "POST /gpve/nodes/{node}/vclusters/{vcluster}/retry": work(RETRY_CLUSTER),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/stop": work(STOP_CLUSTER, ALLOWED.stop),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/retry": work(RETRY_CLUSTER, ALLOWED.retry),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale": ({ workers, pool, requestId, ...asked }, ctx) => {
       const { name, spec, version } = running(asked);
       // As many are refused as at the creation.
@@ -159,7 +165,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       const args = { name, workers, ...given({ pool }) };
       return deps.awake(name).then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
     },
-    "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": work(WAKE_CLUSTER),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": work(WAKE_CLUSTER, ALLOWED.wake),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": ({ mode, ...asked }, ctx) =>
       submit(SLEEP_CLUSTER, { name: running(asked).name, mode }, asked.requestId, ctx),
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy": (asked) => {

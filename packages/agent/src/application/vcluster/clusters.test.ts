@@ -222,7 +222,11 @@ describe("the life of a virtual cluster", () => {
     expect(await run(at("stop"))).toBe("done");
     expect([host.get("demo")?.phase, host.running.size]).toEqual(["Stopped", 0]);
     expect(host.resting.has("demo")).toBe(true);
+    await expect(run(at("wake"))).rejects.toThrow(
+      "is Stopped and cannot be woken: start it (gpvectl vc start",
+    );
     expect(await run(at("start"))).toBe("done");
+    await expect(run(at("retry"))).rejects.toThrow("is Running and cannot be tried again: nothing of it");
     expect(await run(DELETE)).toBe("done");
     expect([host.kept.size, host.networks.size, host.running.size]).toEqual([0, 0, 0]);
     expect(host.phases).toEqual([
@@ -281,8 +285,8 @@ describe("the life of a virtual cluster", () => {
       host.broken.add(part);
       expect(await make()).toContain(`${part} is broken`);
       expect(host.get("demo")).toMatchObject({ phase: "Failed", message: `${part} is broken` });
-      expect(await run(at("stop"))).toContain("is Failed and cannot be stopped: try again");
-      expect(await run(at("start"))).toContain("cannot be started");
+      for (const verb of ["stop", "start", "wake"])
+        await expect(run(at(verb))).rejects.toThrow(/is Failed and cannot be \w+: try again what failed/);
       host.broken.clear();
       expect(await run(at("retry"))).toBe("done");
       expect(host.get("demo")).toMatchObject({ phase: "Running" });

@@ -1,7 +1,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
 import { wholeNumber } from "../../input.ts";
-import { vcArgument, vcNamed, vcWords } from "./find-vc.ts";
+import { vcArgument, vcNamed, vcObject, vcWords } from "./find-vc.ts";
 import { untilRunning, untilTold } from "./until-running.ts";
 
 export const vcCreate: CommandSpec = {
@@ -57,7 +57,7 @@ export const vcCreate: CommandSpec = {
     const own = { name, ...given({ tenant }) };
     if (!input.flag("wait")) {
       await untilTold(cli, own);
-      cli.out.done(`Virtual cluster ${name} is being made: gpvectl get vc ${input.arg("name")} -w`);
+      cli.out.done(`Virtual cluster ${name} is being made: gpvectl get vc ${vcObject(named)} -w`);
       return;
     }
     const { status } = await untilRunning(cli, own);

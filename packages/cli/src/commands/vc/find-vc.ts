@@ -33,6 +33,11 @@ export function vcWords({ name, tenant }: VcName): string {
   return tenant === undefined ? name : `${name} --tenant ${tenant}`;
 }
 
+/** As `get` takes it. */
+export function vcObject({ name, tenant }: VcName): string {
+  return tenant === undefined ? name : `${tenant}/${name}`;
+}
+
 export function vcCollection(tenant: string | undefined): string {
   return tenant === undefined ? "vclusters" : tenantPath(tenant, "vclusters");
 }

@@ -82,5 +82,5 @@ function whyNot(named: VcName, phase: string, status: Readonly<Record<string, un
   const conditions = Array.isArray(status["conditions"]) ? (status["conditions"] as unknown[]) : [];
   const [ready] = conditions as { readonly message?: string }[];
   const words = vcWords(named);
-  return `virtual cluster ${named.name} is ${phase}: ${ready?.message ?? "its node says no more"}. Look: gpvectl vc logs ${words}; again: gpvectl vc retry ${words}; away: gpvectl vc delete ${words}`;
+  return `virtual cluster ${named.name} is ${phase}: ${ready?.message ?? "its node says no more"}. Look: gpvectl vc logs ${words}; again: gpvectl vc retry ${words}; away: gpvectl vc delete ${words} --yes`;
 }
