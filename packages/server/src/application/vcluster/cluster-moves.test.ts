@@ -49,11 +49,11 @@ async function world(record: VirtualClusterRecord = base, workers = 0) {
     standDown: async (of) => void alone.push(of),
     clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 5), signal) },
     board: {
-      get: (node) =>
-        ({
-          ...ends.find((each) => each.node === node),
-          health: offline.has(node) ? "offline" : "online",
-        }) as NodeView,
+      get: (node) => {
+        const end = ends.find((each) => each.node === node);
+        const health = offline.has(node) ? "offline" : "online";
+        return end === undefined ? undefined : ({ ...end, health } as NodeView);
+      },
     },
     vclusters: {
       require: (name) => {
@@ -190,6 +190,10 @@ describe("a move of a control plane", () => {
     await expect(moves.begin("demo", "a", ctx, "1")).rejects.toThrow("is on node 'a' already");
     offline.add("b");
     await expect(moves.begin("demo", "b", ctx, "2")).rejects.toThrow("node 'b' is not online");
+    await expect(moves.begin("demo", "z", ctx, "4")).rejects.toMatchObject({
+      message: expect.stringContaining("there is no node 'z'"),
+      errors: { target: "is no node" },
+    });
     await expect(moves.begin("none", "b", ctx, "3")).rejects.toThrow("there is no 'none'");
     await close();
   });

@@ -23,7 +23,7 @@ import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
 import { noteMove } from "../node/guest-moves.ts";
-import { beginClusterWork } from "./cluster-work.ts";
+import { beginClusterWork, requireTarget } from "./cluster-work.ts";
 import { requireAlone } from "./replicas/replica-nodes.ts";
 import { overlayAddress } from "./spread-cluster.ts";
 import type { StandDown } from "./standby/stand-down.ts";
@@ -93,6 +93,7 @@ export class ClusterMoves {
       throw new AppError("request.invalid", `the control plane of '${name}' is on node '${to}' already`, {
         errors: { target: "has it already" },
       });
+    requireTarget(this.#deps.board, to);
     for (const node of [from, to]) requireOnline(this.#deps.board, node);
     requireWaysOut(to, spec, ctx);
     const work = {

@@ -27,6 +27,18 @@ export async function beginClusterWork(
   return upid;
 }
 
+/** A node that nobody knows is a mistake of who asks; one that is away is not. */
+export function requireTarget(board: Pick<NodeBoard, "get">, target: string): void {
+  if (board.get(target) !== undefined) return;
+  throw new AppError(
+    "request.invalid",
+    `there is no node '${target}' (gpvectl get nodes shows those that there are)`,
+    {
+      errors: { target: "is no node" },
+    },
+  );
+}
+
 /** `what`: that is not done while somebody would be left behind. */
 export function requireAllThere(
   board: Pick<NodeBoard, "get">,

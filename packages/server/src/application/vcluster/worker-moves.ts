@@ -35,7 +35,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
-import { beginClusterWork } from "./cluster-work.ts";
+import { beginClusterWork, requireTarget } from "./cluster-work.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
 import { overlayAddress } from "./spread-cluster.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
@@ -96,6 +96,7 @@ export class WorkerMoves {
       throw new AppError("request.invalid", `${worker} of '${name}' is on node '${to}' already`, {
         errors: { target: "has it already" },
       });
+    requireTarget(this.#deps.board, to);
     requireWhole(this.#deps.board, record, "migrate");
     for (const node of new Set([...nodesOf(record), to])) requireOnline(this.#deps.board, node);
     if (hasReplicas(record.spread) && !nodesOf(record).includes(to))

@@ -11,6 +11,8 @@ test("a version is said in one word or the other, and in both where they agree",
     drain: true,
   });
   expect(() => wantedVersion({})).toThrow("version is missing");
+  for (const version of ["v", "latest", "1", "1.36; rm"])
+    expect(() => wantedVersion({ version })).toThrow("is none: say 1.36");
   expect(() => wantedVersion({ version: "1.36", targetVersion: "1.35" })).toThrow("differ");
 });
 

@@ -15,7 +15,10 @@ export function wantedVersion({ version, targetVersion, drain = false }: VcUpgra
   if (said === undefined) throw refused("version", "is missing: say 1.36 or 1.36.4");
   if (targetVersion !== undefined && targetVersion !== said)
     throw refused("version", "and targetVersion differ");
-  return { version: said.replace(/^v/, ""), drain };
+  const plain = said.replace(/^v/, "");
+  if (!/^\d+\.\d+(\.\d+)?([+-][0-9A-Za-z.+-]+)?$/.test(plain))
+    throw refused("version", `'${said}' is none: say 1.36 or 1.36.4`);
+  return { version: plain, drain };
 }
 
 /** Of the cluster's own workers or a pool, in one of two places. */
