@@ -275,4 +275,12 @@ export const fileFindings = {
       "The file is not there (its path is relative to cluster.yaml), is no YAML, or deletes what does not exist.",
     fix: "Correct the path or the patch. Nothing was changed.",
   },
+  "patch-refused": {
+    area: "file",
+    title: "Talos would refuse a patch",
+    evidence: "the key or document, the file that brings it, and what Talos has against it",
+    cause:
+      "A key that Talos does not know, a document of a later Talos, or a setting in the v1alpha1 document that a document of its own has already: from v1.12 on the network, from v1.14 on Kubernetes.",
+    fix: "Write it as the message says. `gpvectl talos render` shows which documents there are.",
+  },
 } as const satisfies Record<string, FindingKind>;

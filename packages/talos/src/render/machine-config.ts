@@ -11,8 +11,10 @@ import type { ConfigDocument } from "../config/document.ts";
 import { generateConfig } from "../config/generate-config.ts";
 import type { MachineRole } from "../config/inputs.ts";
 import { nodeDocuments } from "../config/node-documents.ts";
-import { contracts } from "../contract/contracts.ts";
+import { refusalsOf } from "../config/refusals.ts";
+import { contractOf, contracts } from "../contract/contracts.ts";
 import { applyPatches, type Patch, type PatchedConfig } from "../patch/apply-patches.ts";
+import { V1ALPHA1 } from "../patch/merge-rules.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 
 /** Texts of the patch files that cluster.yaml names, by their names there. */
@@ -98,6 +100,7 @@ function patched(
   );
   const config = whole(() => applyPatches(base, patches, baseOf(cluster)));
   refuseInstaller(cluster, config.documents);
+  refuseRefused(cluster, config);
   return config;
 }
 
@@ -122,6 +125,17 @@ function refuseInstaller({ image }: Cluster, documents: readonly ConfigDocument[
     `a patch sets the installer ${found}, and the machines are of the platform ${image.platform}`,
     { data: { finding: "installer-of-another" } },
   );
+}
+
+/** What no machine would take is told before the first is asked. */
+function refuseRefused({ versions }: Cluster, { documents, originOf }: PatchedConfig): void {
+  const refused = refusalsOf(documents, contractOf(versions.talos).name);
+  if (refused.length === 0) return;
+  const told = refused.map(({ document, path, why }) => {
+    const what = document === V1ALPHA1 ? path.join(".") : document;
+    return `${what} (from ${originOf(document, path) ?? "a patch"}) ${why}`;
+  });
+  throw new AppError("config.invalid", told.join("; "), { data: { finding: "patch-refused" } });
 }
 
 function files({ patches }: RenderSource, names: readonly string[]): readonly Patch[] {

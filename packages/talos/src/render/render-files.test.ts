@@ -189,6 +189,60 @@ test("a patch that is not there or does not fit is a finding, before anything is
 });
 
 test.each([
+  [
+    "v1.13.9",
+    "machine: { kubelt: {} }",
+    "machine.kubelt (from all.yaml) is no key that Talos knows; did you mean kubelet?",
+  ],
+  [
+    "v1.13.9",
+    "cluster: { apiserver: {} }",
+    "cluster.apiserver (from all.yaml) is no key that Talos knows; did you mean apiServer?",
+  ],
+  ["v1.13.9", "kubelet: {}", "kubelet (from all.yaml) is no key that Talos knows"],
+  [
+    "v1.11.6",
+    "{ apiVersion: v1alpha1, kind: Layer2VIPConfig, name: 10.0.0.8, link: a }",
+    "Layer2VIPConfig/10.0.0.8 (from all.yaml) is a document that Talos v1.11 does not know: v1.12 brought it",
+  ],
+  [
+    "v1.13.9",
+    "{ apiVersion: v1alpha1, kind: KubeletConfig }",
+    "KubeletConfig (from all.yaml) is a document that Talos v1.13 does not know: v1.14 brought it",
+  ],
+  [
+    "v1.13.9",
+    "machine: { network: { nameservers: [1.1.1.1] } }",
+    "machine.network.nameservers (from all.yaml) and the document ResolverConfig exclude each other",
+  ],
+  [
+    "v1.14.0",
+    "machine: { nodeLabels: { a: b } }",
+    "machine.nodeLabels (from all.yaml) and the document KubeNodeConfig exclude each other; write it as KubeNodeConfig",
+  ],
+  [
+    "v1.14.0",
+    "machine: { features: { hostDNS: { enabled: false } } }",
+    "machine.features.hostDNS (from all.yaml) and the document ResolverConfig exclude",
+  ],
+])("of Talos %s the patch %s is refused here, as Talos would refuse it", (talos, text, told) => {
+  const file = { versions: { talos }, network, talos: { patches: [{ file: "all.yaml" }] } };
+  const check = () => checkPatches(source(file, { "all.yaml": text }));
+  expect(check).toThrow(told);
+  expect(check).toThrow(expect.objectContaining({ data: { finding: "patch-refused" } }));
+});
+
+test.each(["v1.11.6", "v1.12.0", "v1.13.9", "v1.14.0"])("of Talos %s what is generated is taken", (talos) => {
+  const settings = {
+    kubespan: true,
+    diskEncryption: "tpm",
+    discovery: { enabled: true, endpoint: "https://d.example" },
+  };
+  for (const versions of [{ talos }, { talos: "v1.14.0", contract: talos.slice(0, 5) }])
+    expect(() => checkPatches(source({ versions, network, talos: settings }))).not.toThrow();
+});
+
+test.each([
   ["kind: HostnameConfig\napiVersion: v1alpha1\nauto: off\nhostname: web\n", "the hostname web, and"],
   ["kind: HostnameConfig\napiVersion: v1alpha1\nauto: stable\n", "auto: stable, and"],
   ["machine: { network: { hostname: web } }", "web and prod-cp-1, and"],
