@@ -93,6 +93,29 @@ lines:
 `);
 });
 
+test("numbers are what they are to Talos: octal when they begin with 0, and texts where it takes texts", () => {
+  const text = `machine:
+  files: [{ permissions: 0644 }, { permissions: 0o600 }, { permissions: 0 }]
+  nodeLabels: { release: 1.10, build: 007, wide: 1e3, plain: 5, is: True }
+  sysctls:
+    kernel.shmmax: 18446744073692774399
+`;
+  expect(parseConfig(text, "text")).toEqual([
+    {
+      machine: {
+        files: [{ permissions: 0o644 }, { permissions: 0o600 }, { permissions: 0 }],
+        nodeLabels: { release: "1.10", build: "007", wide: "1e3", plain: 5, is: "True" },
+        sysctls: { "kernel.shmmax": "18446744073692774399" },
+      },
+    },
+  ]);
+});
+
+test("maps are merged into others as YAML 1.1 and Go have it", () => {
+  const text = "a: &own { x: '1', y: '2' }\nb: { <<: *own, y: '3' }\n";
+  expect(parseConfig(text, "text")).toEqual([{ a: { x: "1", y: "2" }, b: { x: "1", y: "3" } }]);
+});
+
 test("empty documents are left out, others must be maps", () => {
   expect(parseDocuments("", "text")).toEqual([]);
   expect(parseConfig("---\na: 1\n---\n# nothing\n---\nb: 2\n", "text")).toEqual([{ a: 1 }, { b: 2 }]);

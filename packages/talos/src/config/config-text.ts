@@ -1,8 +1,9 @@
 // Machine configurations as text, laid out as Talos lays them out (Go's YAML writer with four spaces), so that a diff
 // against a file of `talosctl` shows differences and not styles.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { parseAllDocuments, stringify } from "yaml";
+import { type Document, isMap, isPair, isScalar, parseAllDocuments, stringify, visit } from "yaml";
 import type { ConfigDocument, Value } from "./document.ts";
+import { freeMaps } from "./free-maps.ts";
 
 const STEP = 4;
 const DASH = 2;
@@ -23,7 +24,7 @@ export function parseConfig(text: string, source: string): readonly ConfigDocume
 
 /** The values of all documents that are not empty. */
 export function parseDocuments(text: string, source: string): readonly Value[] {
-  const parsed = parseAllDocuments(text, { prettyErrors: false, logLevel: "silent" });
+  const parsed = parseAllDocuments(text, { prettyErrors: false, logLevel: "silent", merge: true });
   // Text without any document comes back as an empty list that carries no errors.
   const documents = [...parsed];
   return documents.flatMap((document, index) => {
@@ -34,8 +35,32 @@ export function parseDocuments(text: string, source: string): readonly Value[] {
         `document ${index + 1} of ${source} is no YAML: ${error.code} at character ${error.pos[0]}`,
       );
     }
+    readAsGo(document);
     const value = document.toJS({ maxAliasCount: 100 }) as Value | undefined;
     return value === null || value === undefined ? [] : [value];
+  });
+}
+
+/**
+ * Talos' reader knows what a field is: 1.10 as a label is that text, and not 1.1. And a number that begins with 0 is
+ * octal to it, as the permissions of files are written.
+ */
+function readAsGo(document: Document): void {
+  visit(document, {
+    Scalar: (_key, node, path) => {
+      const { value, source } = node;
+      if (source === undefined || (typeof value !== "number" && typeof value !== "boolean")) return;
+      const [outer, map, own] = path.slice(-3);
+      const isText =
+        isPair(own) &&
+        own.value === node &&
+        isMap(map) &&
+        isPair(outer) &&
+        isScalar(outer.key) &&
+        freeMaps.has(String(outer.key.value));
+      if (isText && String(value) !== source) node.value = source;
+      else if (/^[-+]?0[0-7]+$/.test(source)) node.value = Number.parseInt(source, 8);
+    },
   });
 }
 
