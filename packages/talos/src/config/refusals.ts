@@ -78,6 +78,9 @@ function at(tree: Value | undefined, path: readonly string[]): Value | undefined
   );
 }
 
+/** Keys of a section of the v1alpha1 document, as far as it is known here. */
+export const knownKeys = (place: readonly string[]): readonly string[] => keysOf[place.join(".")] ?? [];
+
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
 /** Keys of the v1alpha1 document, which no minor of Talos adds to any more. */

@@ -190,9 +190,12 @@ machine: {type: controlplane}
     expect(() => result(config, "$patch: delete")).toThrow(
       "patch 1 deletes the v1alpha1 document, which must stay",
     );
-    expect(() =>
-      result(config, "{apiVersion: v1alpha1, kind: VolumeConfig, name: STATE, $patch: delete}"),
-    ).toThrow("patch 1 deletes VolumeConfig/STATE, which is not there");
+  });
+
+  test("that a machine does not have have nothing to delete, as in Talos 1.14", () => {
+    const flannel = "apiVersion: v1alpha1, kind: KubeFlannelCNIConfig";
+    expect(result(config, `{${flannel}, $patch: delete}`)).toHaveLength(3);
+    expect(result(config, `{${flannel}, extraArgs: {$patch: delete}}`)).toHaveLength(3);
   });
 
   test("with half a name, or that are no maps, are refused", () => {
@@ -270,10 +273,18 @@ describe("$patch: delete", () => {
     ]);
   });
 
+  test("of a field that is not set changes nothing", () => {
+    expect(result(config, "machine: {network: {kubespan: {$patch: delete}}}")).toEqual(result(config));
+    const link = "{apiVersion: v1alpha1, kind: LinkConfig, name: eth0, mtu: 9000}";
+    const unset = "{apiVersion: v1alpha1, kind: LinkConfig, name: eth0, routes: {$patch: delete}}";
+    expect(result(`${config}\n---\n${link}`, unset)).toEqual(result(`${config}\n---\n${link}`));
+  });
+
   test("of what is not there is an error that names the place", () => {
-    expect(() => result(config, "machine: {network: {kubespan: {$patch: delete}}}")).toThrow(
-      "patch 1 deletes v1alpha1 machine network kubespan, which is not there",
+    expect(() => result(config, "machine: {network: {nothing: {$patch: delete}}}")).toThrow(
+      "patch 1 deletes v1alpha1 machine network nothing, which is not there",
     );
+    expect(() => result(config, "cluster: {proxy: {mode: {$patch: delete}}}")).toThrow("which is not there");
     expect(() => result(config, "machine: {files: [{path: /z, $patch: delete}]}")).toThrow(
       "which is not there",
     );

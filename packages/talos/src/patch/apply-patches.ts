@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parseDocuments } from "../config/config-text.ts";
 import type { ConfigDocument, Value } from "../config/document.ts";
-import { deleteFrom, takeMarks } from "./delete-marks.ts";
+import { deleteFrom, isUnsetField, takeMarks } from "./delete-marks.ts";
 import { applyJsonPatch } from "./json-patch.ts";
 import { V1ALPHA1 } from "./merge-rules.ts";
 import { mergeDocuments } from "./merge-trees.ts";
@@ -60,13 +60,17 @@ function applyPatch(config: TracedMap[], patch: Patch): void {
   }
 }
 
+const identityKeys: ReadonlySet<string> = new Set(["apiVersion", "kind", "name"]);
+
 function mergeInto(config: TracedMap[], document: TracedMap): void {
   const id = documentId(document);
   const { deletions, rest } = takeMarks(document);
   for (const deletion of deletions) {
     const index = config.findIndex((candidate) => documentId(candidate) === id);
     const target = config[index];
-    if (target !== undefined && deletion.path.length === 0) {
+    // Of a document that only other machines have.
+    if (target === undefined) continue;
+    if (deletion.path.length === 0) {
       if (id === V1ALPHA1) {
         throw new AppError(
           "config.invalid",
@@ -74,15 +78,18 @@ function mergeInto(config: TracedMap[], document: TracedMap): void {
         );
       }
       config.splice(index, 1);
-    } else if (target === undefined || !deleteFrom(target, deletion)) {
+    } else if (!deleteFrom(target, deletion) && !isUnsetField(kindOf(target), target, deletion)) {
       const where = [id, ...deletion.path].join(" ");
       throw new AppError("config.invalid", `${document.source} deletes ${where}, which is not there`);
     }
   }
   if (rest === undefined) return;
   const existing = config.find((candidate) => documentId(candidate) === id);
-  if (existing === undefined) config.push(rest);
-  else mergeDocuments(kindOf(rest), existing, rest);
+  const isBare = [...rest.entries.keys()].every((key) => identityKeys.has(key));
+  if (existing === undefined) {
+    // What is left of a deletion is no wish for a document.
+    if (deletions.length === 0 || !isBare) config.push(rest);
+  } else mergeDocuments(kindOf(rest), existing, rest);
 }
 
 /** "v1alpha1", "KubeletConfig" or "VolumeConfig/EPHEMERAL" for documents of Talos' own API version. */

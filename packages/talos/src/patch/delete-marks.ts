@@ -1,5 +1,8 @@
 // `$patch: delete` in a patch: which parts of the configuration it takes away.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { freeMaps } from "../config/free-maps.ts";
+import { knownKeys } from "../config/refusals.ts";
+import { V1ALPHA1 } from "./merge-rules.ts";
 import { childOf, textOf, type Traced, type TracedList, type TracedMap } from "./traced-tree.ts";
 
 const MARK = "$patch";
@@ -79,31 +82,13 @@ function refuseInnerMarks(node: Traced, path: readonly string[]): void {
   for (const child of children) refuseInnerMarks(child, path);
 }
 
-/**
- * Fields that hold names of the user's choice. Talos leaves them out once they are empty; a section of fixed fields
- * stays, as `{}`.
- */
-const freeMaps: ReadonlySet<string> = new Set([
-  "annotations",
-  "env",
-  "extraArgs",
-  "labels",
-  "mirrors",
-  "nodeAnnotations",
-  "nodeLabels",
-  "nodeTaints",
-  "params",
-  "sysctls",
-  "sysfs",
-  "taints",
-]);
-
 /** False when there is nothing at that place. */
 export function deleteFrom(document: TracedMap, { path, item }: Deletion): boolean {
   const containerPath = item === undefined ? path.slice(0, -1) : path;
   const container = nodeAt(document, containerPath);
   if (item === undefined) {
     if (container?.kind !== "map" || !container.entries.delete(path.at(-1) ?? "")) return false;
+    // Talos leaves them out once they are empty; a section of fixed fields stays, as `{}`.
     if (freeMaps.has(containerPath.at(-1) ?? "")) dropIfEmpty(document, containerPath);
     return true;
   }
@@ -113,6 +98,13 @@ export function deleteFrom(document: TracedMap, { path, item }: Deletion): boole
   container.items.splice(index, 1);
   dropIfEmpty(document, containerPath);
   return true;
+}
+
+/** A field that could be set and is not: there is nothing to take away, and nothing wrong. */
+export function isUnsetField(kind: string, document: TracedMap, { path, item }: Deletion): boolean {
+  const [place, key = ""] = [path.slice(0, -1), path.at(-1)];
+  if (item !== undefined || nodeAt(document, place)?.kind !== "map") return false;
+  return kind === V1ALPHA1 ? knownKeys(place).includes(key) : path.length === 1;
 }
 
 function dropIfEmpty(document: TracedMap, path: readonly string[]): void {
