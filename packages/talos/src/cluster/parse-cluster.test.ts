@@ -105,6 +105,20 @@ describe("a file that says only what it must", () => {
   });
 });
 
+test("versions may be written without their v; everybody reads them with it", () => {
+  const text = minimal.replace("talos: v1.13.9", "talos: 1.13.9, kubernetes: 1.35.2");
+  expect(parseCluster(text, "cluster.yaml").versions).toMatchObject({
+    talos: "v1.13.9",
+    kubernetes: "v1.35.2",
+  });
+});
+
+test("a second document is not dropped without a word", () => {
+  expect(() => parseCluster(`${minimal}---\n${minimal}`, "cluster.yaml")).toThrow(
+    /^cluster\.yaml:\d+: holds more than one document; every cluster has a file of its own \[yaml-broken\]$/,
+  );
+});
+
 test("problems are told all at once, each with its line", () => {
   const text = minimal.replace("gateway: 10.0.0.1", "gatway: 10.0.0.1").replace("vip: 10.0.0.9", "vip: ten");
   expect(() => parseCluster(text, "cluster.yaml")).toThrow(

@@ -43,13 +43,17 @@ export function readCluster(text: string, env: Environment = {}): ReadCluster {
   const lines = new LineCounter();
   const document: Document = parseDocument(text, {
     prettyErrors: false,
-    logLevel: "silent",
+    // "silent" would take the first of several documents and say nothing of the others.
+    logLevel: "error",
     lineCounter: lines,
   });
   const lineOf = (offset: number): number => lines.linePos(offset).line;
   const [broken] = document.errors;
   if (broken !== undefined) {
-    const message = `no YAML: ${broken.message}`;
+    const message =
+      broken.code === "MULTIPLE_DOCS"
+        ? "holds more than one document; every cluster has a file of its own"
+        : `no YAML: ${broken.message}`;
     return {
       cluster: undefined,
       problems: [{ id: "yaml-broken", line: lineOf(broken.pos[0]), key: "", message }],
@@ -101,12 +105,15 @@ function withVersions(cluster: ClusterFile): Cluster {
   return {
     ...cluster,
     versions: {
-      talos,
-      kubernetes: kubernetes ?? kubernetesRanges[newest].recommended,
+      talos: written(talos),
+      kubernetes: written(kubernetes ?? kubernetesRanges[newest].recommended),
       contract: contractOf(contract ?? newest).name,
     },
   };
 }
+
+/** As people and registries write it; the file may leave the v out. */
+const written = (version: string): string => version.replace(/^v?/, "v");
 
 /** Where the deepest part of the path that is there begins. */
 function offsetOf(document: Document, path: Problem["path"]): number {

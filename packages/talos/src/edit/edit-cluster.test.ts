@@ -33,6 +33,12 @@ test("lines that are not changed keep their layout", () => {
   ]);
 });
 
+test("a file of several documents is left alone", () => {
+  const two = `${commented}---\n${commented}`;
+  for (const change of ["pools.worker.count=3", "network.dns=[10.0.0.1]"])
+    expect(() => editCluster(two, [parseEdit(change)], "cluster.yaml", {})).toThrow("more than one document");
+});
+
 test("text that would read as something else is quoted", () => {
   expect(edit("pools.worker.labels={tier: web}", 'metadata.name="123"')).toContain('name: "123"');
 });

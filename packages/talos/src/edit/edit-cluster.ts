@@ -28,7 +28,7 @@ export function editCluster(text: string, edits: readonly Edit[], file: string, 
 }
 
 function applyEdit(text: string, { key, value }: Edit, file: string, env: Environment): string {
-  const document: Document = parseDocument(text, { prettyErrors: false, logLevel: "silent" });
+  const document: Document = parseDocument(text, { prettyErrors: false, logLevel: "error" });
   if (document.errors.length > 0) parseCluster(text, file, env);
   const path = pathOf(document, key);
   const asWritten = write(document);
