@@ -303,7 +303,8 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   engine.observe(({ kind }) => {
     if (kind === "ended") reporter.hurry();
   });
-  guests.onGuestEnd(() => reporter.hurry());
+  // Whoever ends a guest waits until all know that it does not run any more.
+  guests.onGuestEnd(() => background(log, "telling of a guest's end", reporter.told()));
   const network =
     settings.makeNetwork === true ? await makeGuestNetwork(data, { exec: runExec, clock, log }) : undefined;
   await guests.adopt();

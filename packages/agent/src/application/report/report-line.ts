@@ -1,8 +1,11 @@
 // One server's share of the reports: which one it has, and when the next is due.
 import type { Clock } from "@gpve/kit/clock.ts";
 
-/** What happens at once is told at once. */
-const TOGETHER_MS = 30;
+/**
+ * What happens at about the same time is told at once. A report costs every server and this node some milliseconds of processor
+ * time each, and there are several ends within a moment when a guest has moved, which is about to go on just then.
+ */
+const TOGETHER_MS = 250;
 
 export class ReportLine {
   readonly #clock: Clock;

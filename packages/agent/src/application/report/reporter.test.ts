@@ -75,6 +75,7 @@ describe("reports", () => {
     await clock.advance(100);
     expect(seen).toBe(1);
     reporter.hurry();
+    await clock.advance(200);
     reporter.hurry();
     await clock.advance(100);
     expect(seen).toBe(2);
