@@ -4,12 +4,32 @@ import { isMissingFile } from "./missing-file.ts";
 
 /** Writes a file so that after a crash either the old or the new content is there, never half of one. */
 export function writeFileAtomic(path: string, content: string | Uint8Array, mode = 0o600): void {
+  replaceFile(path, content, mode, fsyncSync);
+  const folder = openSync(dirname(path), "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+/** The same for whoever reads it while this machine runs: quick, and after a loss of power there may be nothing in it. */
+export function writeFileWhole(path: string, content: string | Uint8Array, mode = 0o600): void {
+  replaceFile(path, content, mode, () => undefined);
+}
+
+function replaceFile(
+  path: string,
+  content: string | Uint8Array,
+  mode: number,
+  settle: (file: number) => void,
+): void {
   const temporary = `${path}.tmp-${process.pid}`;
   try {
     const file = openSync(temporary, "w", mode);
     try {
       writeFileSync(file, content);
-      fsyncSync(file);
+      settle(file);
     } finally {
       closeSync(file);
     }
@@ -18,12 +38,6 @@ export function writeFileAtomic(path: string, content: string | Uint8Array, mode
     // A full disk does not get fuller.
     rmSync(temporary, { force: true });
     throw err;
-  }
-  const folder = openSync(dirname(path), "r");
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
   }
 }
 

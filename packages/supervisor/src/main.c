@@ -75,7 +75,7 @@ static bool record_exit(pid_t child, uint64_t started, int status) {
   snprintf(text, sizeof text, "{\"pid\":%d,\"startTime\":\"%llu\",\"exitCode\":%d,\"signal\":%d,\"at\":%lld}\n", (int)child,
            (unsigned long long)started, WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
            (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
-  return durable_write(spec.exit_file, text);
+  return whole_write(spec.exit_file, text);
 }
 
 int main(int argc, char **argv) {
@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
   char state[256];
   snprintf(state, sizeof state, "{\"supervisor\":%d,\"supervisorStartTime\":\"%llu\",\"pid\":%d,\"startTime\":\"%llu\"}\n", (int)getpid(),
            (unsigned long long)process_start_time(getpid()), (int)child, (unsigned long long)started);
-  if (!durable_write(spec.state, state)) {
+  if (!whole_write(spec.state, state)) {
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     return quit(failure());

@@ -106,7 +106,7 @@ pid_t pid_space_fork(const struct spec *spec, char *named, pid_t *first);
 bool sandbox_enter(const struct spec *spec);
 bool write_text(const char *path, const char *text);
 
-bool durable_write(const char *path, const char *text);
+bool whole_write(const char *path, const char *text);
 uint64_t process_start_time(pid_t pid);
 
 // Serves the control socket and waits for the child; returns when it has ended.

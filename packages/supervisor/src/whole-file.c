@@ -1,28 +1,21 @@
 #include "supervisor.h"
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-// After a crash either the old or the new content is there.
-bool durable_write(const char *path, const char *text) {
-  char temporary[4096], folder[4096];
+// Whoever reads it finds the old or the new content. It is about processes: when this host has lost its power, it is about nobody,
+// and nobody waits until a disk has it.
+bool whole_write(const char *path, const char *text) {
+  char temporary[4096];
   snprintf(temporary, sizeof temporary, "%s.tmp", path);
-  snprintf(folder, sizeof folder, "%s", path);
   int fd = open(temporary, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0) return fail_errno("cannot write %s", temporary);
   ssize_t want = (ssize_t)strlen(text);
-  bool ok = write(fd, text, (size_t)want) == want && fsync(fd) == 0;
+  bool ok = write(fd, text, (size_t)want) == want;
   close(fd);
-  if (!ok || rename(temporary, path) != 0) return fail_errno("cannot write %s", path);
-  int dir = open(dirname(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (dir >= 0) {
-    fsync(dir);
-    close(dir);
-  }
-  return true;
+  return (ok && rename(temporary, path) == 0) || fail_errno("cannot write %s", path);
 }
 
 // Field 22 of /proc/PID/stat: with the boot id it names one process for ever.

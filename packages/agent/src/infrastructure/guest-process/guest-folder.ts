@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { readJsonFile, writeFileAtomic, writeFileWhole } from "@gpve/kit/atomic-file.ts";
 import { readFileTail } from "@gpve/kit/file-tail.ts";
 
 /** What only some kinds of process have. */
@@ -135,8 +135,9 @@ export class GuestFolder {
     return this.#read("end.json") as EndNote | undefined;
   }
 
+  /** A guest that this host's loss of power ended is known by its boot. */
   writeEndNote(note: EndNote): void {
-    writeFileAtomic(this.file("end.json"), `${JSON.stringify(note)}\n`);
+    writeFileWhole(this.file("end.json"), `${JSON.stringify(note)}\n`);
   }
 
   /** It has a deadline, for whoever must end it without the agent. */
