@@ -10,6 +10,7 @@ import type { MoveKeys } from "@gpve/domain/guest/move-channel.ts";
 import type { TakenRam } from "@gpve/domain/vm/migrate/direct-line.ts";
 import type { WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { vmStarter, type StartVmPorts } from "../start/start-vm.ts";
@@ -86,6 +87,9 @@ async function receive(host: ReceivePorts, arrivals: Arrivals, ctx: Context): Pr
   if (runningVm(host, vmid) !== undefined) throw conflict(`VM ${vmid} runs here already`);
   state.begun = true;
   state.isPaused = arrival.offer.isPaused === true;
+  // A look at this host, which is good for a while, meanwhile.
+  if (arrival.offer.isRunning)
+    host.qemu.mayStart().catch((err: unknown) => ignore(err, "told when it is to start"));
   await ctx.checkpoint();
   log(`VM ${vmid} comes from node '${from}'`);
   const made = async (volid: string): Promise<void> => {

@@ -63,7 +63,10 @@ export async function planStart(
   extraFiles: readonly GuestFile[] = [],
   below: ReadonlyMap<string, NonNullable<ResolvedVolume["backing"]>> = new Map(),
 ): Promise<StartPlan> {
-  const found = await withOverlays(host, vmid, values, await resolveVolumes(host, values));
+  const [found, network] = await Promise.all([
+    resolveVolumes(host, values).then((volumes) => withOverlays(host, vmid, values, volumes)),
+    planNetwork(host, vmid, values),
+  ]);
   const resolved = new Map(
     [...found.resolved].map(([file, volume]) => {
       const backing = below.get(file);
@@ -71,7 +74,6 @@ export async function planStart(
     }),
   );
   const volumes = withEfiVars(host, vmid, values, { ...found, resolved });
-  const network = await planNetwork(host, vmid, values);
   const input = commandInput(host, vmid, values, volumes, {
     ...options,
     vncPassword: true,
@@ -184,13 +186,18 @@ export interface ResolvedVolumes {
 export async function resolveVolumes(host: StartPlanPorts, values: VmValues): Promise<ResolvedVolumes> {
   const resolved = new Map<string, ResolvedVolume>();
   const files = new Map<string, GuestFile>();
-  for (const { key, drive } of listDrives(values)) {
-    if (drive.file === "none" || resolved.has(drive.file)) continue;
-    const volume = await resolveVolume(host, drive);
+  const drives = listDrives(values).filter(
+    ({ drive }, at, all) =>
+      drive.file !== "none" && all.findIndex((other) => other.drive.file === drive.file) === at,
+  );
+  const found = await Promise.all(drives.map(({ drive }) => resolveVolume(host, drive)));
+  drives.forEach(({ key, drive }, at) => {
+    const volume = found[at];
+    if (volume === undefined) return;
     resolved.set(drive.file, volume.resolved);
     // The state of a TPM is its process's own, and none of QEMU's.
     if (key !== "tpmstate0") for (const file of volume.files) files.set(file.path, file);
-  }
+  });
   return { resolved, files: [...files.values()] };
 }
 
