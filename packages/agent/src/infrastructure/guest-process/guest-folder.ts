@@ -112,7 +112,7 @@ export class GuestFolder {
   }
 
   writeCard(card: GuestCard): void {
-    writeFileAtomic(this.file("guest.json"), `${JSON.stringify(card)}\n`);
+    writeFileWhole(this.file("guest.json"), `${JSON.stringify(card)}\n`);
   }
 
   readLent(): readonly LentFile[] {
