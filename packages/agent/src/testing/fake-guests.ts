@@ -227,6 +227,10 @@ export class FakeGuests implements QemuProcesses {
     };
   }
 
+  uidOf(): undefined {
+    return undefined;
+  }
+
   placeOf(id: string): GuestPlace {
     return { socketPath: (name) => `/nowhere/${id}/${name}.sock`, ioFolder: `/nowhere/${id}` };
   }

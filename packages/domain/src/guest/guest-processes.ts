@@ -201,6 +201,8 @@ export interface GuestProcesses {
   adopt(): Promise<Adoption>;
   /** Where a guest's sockets and its own folder are, before and after it is started. */
   placeOf(id: string): GuestPlace;
+  /** The user that its process has, or will have when it is started now. undefined = ours. */
+  uidOf(id: string): number | undefined;
   get(id: string): GuestProcess | undefined;
   list(): readonly GuestProcess[];
   /** Every exit of a started or adopted guest, once. Returns the function that stops listening. */

@@ -50,7 +50,13 @@ export interface MovePeer {
   /** A volume that nobody has open, as it is now; its name there. */
   send(volid: string, source: MoveSource, work: MoveWork): Promise<string>;
   /** Its process waits for what is sent now, and how that is to come. `key`: by what QEMU could encrypt it itself. */
-  start(signal: AbortSignal, wanted?: WantedTransfer, key?: string): Promise<RamWay>;
+  start(
+    signal: AbortSignal,
+    wanted?: WantedTransfer,
+    key?: string,
+    /** Where its line is waited for, told as soon as that is known: before its process is there. Not by all versions. */
+    onPlace?: (place: DirectPlace) => void,
+  ): Promise<RamWay>;
   /** A unix socket of this host: what the guest sends there arrives at what the other end serves by that name. */
   forward(process: GuestProcess, channel: string): Promise<ForwardedSocket>;
   /** The same for its RAM, by a line of its own. Rejects where there is no way to that place. */
@@ -121,6 +127,6 @@ export interface MoveReceiver {
   readonly standbys?: StandbyKeeper | undefined;
   /** Gives volumes of their workers for a backup. */
   readonly volumes?: VolumeSource | undefined;
-  /** A unix socket that the guest serves. */
+  /** A unix socket that the guest serves; that of its RAM also before it does. */
   socketOf(move: GuestMove, channel: string): { readonly path: string; readonly ownerUid?: number };
 }

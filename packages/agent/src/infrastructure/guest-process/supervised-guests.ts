@@ -98,6 +98,11 @@ export class SupervisedGuests implements GuestProcesses {
     return { socketPath: (name) => folder.socket(name), ioFolder: folder.io };
   }
 
+  uidOf(id: string): number | undefined {
+    if (this.#cgroups === undefined) return undefined;
+    return this.#uids.get(id) ?? this.#uids.take(id, false);
+  }
+
   get(id: string): SupervisedGuest | undefined {
     return this.#running.get(id);
   }

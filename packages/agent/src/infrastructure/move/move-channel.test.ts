@@ -246,7 +246,9 @@ describe("the line between two agents", () => {
       const peer = await dialer(identities.source).connect(move, quiet);
       await peer.prepare(offer, quiet);
       isEncrypted = true;
-      const { direct, transfer } = await peer.start(quiet, undefined, KEY);
+      const early: unknown[] = [];
+      const { direct, transfer } = await peer.start(quiet, undefined, KEY, (place) => early.push(place));
+      expect(early).toEqual([direct]);
       expect([transfer, keys]).toEqual([undefined, [KEY]]);
       if (direct === undefined) throw new Error("there is none");
       expect(direct.secret).not.toBe(KEY);

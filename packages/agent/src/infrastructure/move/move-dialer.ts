@@ -181,6 +181,7 @@ class DialedPeer implements MovePeer {
   readonly #windows = new Map<string, LineWindow>();
   /** Who waits for an answer, in the order of the questions. */
   readonly #asked: ((answer: unknown) => void)[] = [];
+  #onPlace: ((place: DirectPlace) => void) | undefined;
   #isClosed = false;
   #announces = false;
 
@@ -212,8 +213,15 @@ class DialedPeer implements MovePeer {
     return answer;
   }
 
-  async start(signal: AbortSignal, wanted?: WantedTransfer, key?: string): Promise<RamWay> {
-    const answer = await this.#ask({ start: true, ...given({ transfer: wanted, key }) }, signal);
+  async start(
+    signal: AbortSignal,
+    wanted?: WantedTransfer,
+    key?: string,
+    onPlace?: (place: DirectPlace) => void,
+  ): Promise<RamWay> {
+    this.#onPlace = onPlace;
+    const early = onPlace !== undefined;
+    const answer = await this.#ask({ start: true, early, ...given({ transfer: wanted, key }) }, signal);
     const transfer = decodeTransfer(answer);
     if (transfer === "unknown") {
       const why = `node '${this.#move.to.node}' takes the guest's RAM in a way that this node does not know: look whether both run the same version`;
@@ -230,7 +238,9 @@ class DialedPeer implements MovePeer {
   async #listen(): Promise<void> {
     for (;;) {
       const line = await readLine(this.#lead);
+      const place = placeIn(line);
       if (isTaken(line)) this.#windows.get(line.taken)?.took(line.bytes);
+      else if (place !== undefined) this.#onPlace?.(place);
       else this.#asked.shift()?.(line);
       if (line === undefined) break;
     }
@@ -316,6 +326,10 @@ class Pace {
     const early = (sent / this.#bytesPerSecond) * 1000 - (systemClock.monotonic() - this.#begun);
     if (early > 10) await systemClock.sleep(early, signal);
   }
+}
+
+function placeIn(line: unknown): DirectPlace | undefined {
+  return decodeDirect((line as { readonly place?: unknown } | undefined)?.place);
 }
 
 /** What the other end has said, or why it has not. */

@@ -60,6 +60,13 @@ interface LeadLine {
   readonly transfer?: unknown;
   /** With `start`: by what QEMU would encrypt it. */
   readonly key?: unknown;
+  /** With `key`: it is to be told of the place before QEMU waits there. */
+  readonly early?: unknown;
+}
+
+interface LaidLine {
+  readonly line: CarriedLine;
+  readonly place: DirectPlace;
 }
 
 export class MoveDoor {
@@ -174,14 +181,21 @@ export class MoveDoor {
     return this.#start(socket, move, line);
   }
 
-  async #start(socket: TLSSocket, move: GuestMove, { transfer, key }: LeadLine): Promise<unknown> {
+  async #start(socket: TLSSocket, move: GuestMove, { transfer, key, early }: LeadLine): Promise<unknown> {
     const { receiver } = this.#deps;
     const wanted = decodeWanted(transfer);
     if (!isKey(key)) return (await receiver.start(move, wanted)).transfer ?? true;
-    const taken = await receiver.start(move, wanted, key);
-    if (taken.isEncrypted !== true) return { ...taken.transfer, refused: taken.refused };
+    const laid = early === true ? this.#laid(socket, move) : undefined;
+    let isTaken = false;
     try {
-      return { direct: await this.#waitForLine(socket, move) };
+      const taken = await receiver.start(move, wanted, key);
+      if (taken.isEncrypted !== true) return { ...taken.transfer, refused: taken.refused };
+      isTaken = true;
+    } finally {
+      if (!isTaken) void laid?.then((found) => found?.line.close());
+    }
+    try {
+      return { direct: (await laid)?.place ?? (await this.#waitForLine(socket, move)).place };
     } catch (err) {
       // Anew: one that waits for what is encrypted takes nothing else.
       const { transfer: plain } = await receiver.start(move, wanted);
@@ -189,14 +203,26 @@ export class MoveDoor {
     }
   }
 
-  async #waitForLine(socket: TLSSocket, move: GuestMove): Promise<DirectPlace> {
+  /** While QEMU is being started: the other end may come meanwhile. Never rejects. */
+  async #laid(socket: TLSSocket, move: GuestMove): Promise<LaidLine | undefined> {
+    try {
+      const found = await this.#waitForLine(socket, move);
+      if (!socket.destroyed) writeLine(socket, { place: found.place });
+      return found;
+    } catch (err) {
+      ignore(err, "it is tried again when QEMU waits");
+      return undefined;
+    }
+  }
+
+  async #waitForLine(socket: TLSSocket, move: GuestMove): Promise<LaidLine> {
     const { localAddress: address = "", remoteAddress: peer = "" } = socket;
     const { path, ownerUid: uid = process.getuid?.() ?? 0 } = this.#deps.receiver.socketOf(move, RAM_CHANNEL);
     const secret = randomBytes(32).toString("hex");
     const { line, port } = await CarriedLine.listen(this.#deps.carrier, { address, peer, path, uid }, secret);
     socket.once("close", () => line.close());
     if (socket.destroyed) line.close();
-    return { port, secret };
+    return { line, place: { port, secret } };
   }
 
   async #volume(socket: TLSSocket, move: GuestMove, header: MoveHeader): Promise<void> {

@@ -10,14 +10,16 @@ import { readyRam } from "./ram-way.ts";
 const end = (node: string) => ({ node, address: "192.0.2.7", port: 1, fingerprints: [] });
 const move: GuestMove = { vmid: 100, id: "m", from: end("n1"), to: end("n2"), at: 0 };
 const place = { port: 4711, secret: "5e".repeat(32) };
-const carried = (path: string): ForwardedSocket => ({
+const carried = (path: string, closed: string[] = []): ForwardedSocket => ({
   path,
   allow: () => undefined,
   isExceeded: false,
-  close: async () => undefined,
+  close: async () => void closed.push(path),
 });
 
-async function world(answers: (key: string | undefined) => RamWay) {
+type Dial = (to: typeof place) => void;
+
+async function world(answers: (key: string | undefined, dial?: Dial) => RamWay) {
   const guests = new FakeGuests();
   const objects = new Map<string, unknown>();
   guests.answers.set("object-add", (args) => {
@@ -43,17 +45,18 @@ async function world(answers: (key: string | undefined) => RamWay) {
   const offered: (string | undefined)[] = [];
   const log: string[] = [];
   const reached: unknown[] = [];
+  const closed: string[] = [];
   let failure: Error | undefined;
   const peer = {
-    start: async (_signal: AbortSignal, _wanted: unknown, key?: string) => {
+    start: async (_signal: AbortSignal, _wanted: unknown, key?: string, dial?: Dial) => {
       offered.push(key);
-      return answers(key);
+      return answers(key, dial);
     },
     forward: async (_process: unknown, channel: string) => carried(`/run/${channel}`),
     forwardDirect: async (_process: unknown, to: unknown) => {
       if (failure !== undefined) throw failure;
       reached.push(to);
-      return carried("/run/direct");
+      return carried("/run/direct", closed);
     },
   };
   const stop = new AbortController();
@@ -69,6 +72,7 @@ async function world(answers: (key: string | undefined) => RamWay) {
     offered,
     log,
     reached,
+    closed,
     objects,
     placed,
     guests,
@@ -103,6 +107,22 @@ it("goes by way of the agents where the other node does not take it otherwise", 
   expect(await ready()).toMatchObject({ ram: { path: "/run/ram" }, isEncrypted: false, transfer });
   expect([offered, objects.size]).toEqual([["k"], 0]);
   expect(log).toEqual(["RAM goes by way of the agents: node 'n2': it has no TLS"]);
+});
+
+it("is there before the other node's QEMU is, and is cut where that does not take it", async () => {
+  const { ready, reached, closed } = await world((_key, dial) => {
+    dial?.(place);
+    expect(reached).toEqual([place]);
+    return { direct: place };
+  });
+  expect(await ready()).toMatchObject({ ram: { path: "/run/direct" }, isEncrypted: true });
+  expect([reached, closed]).toEqual([[place], []]);
+  const other = await world((key, dial) => {
+    if (key !== undefined) dial?.(place);
+    return key === undefined ? {} : { refused: "it has no TLS" };
+  });
+  expect(await other.ready()).toMatchObject({ isEncrypted: false });
+  expect(other.closed).toEqual(["/run/direct"]);
 });
 
 it("has the other node begin anew where there is no way to its port", async () => {

@@ -4,7 +4,7 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { ForwardedSocket, MoveKeys, MovePeer } from "@gpve/domain/guest/move-channel.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { isDirectWanted, type RamWay } from "@gpve/domain/vm/migrate/direct-line.ts";
+import { isDirectWanted, type DirectPlace, type RamWay } from "@gpve/domain/vm/migrate/direct-line.ts";
 import type { RamTransfer, WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -58,18 +58,36 @@ async function direct(
   );
   let way: RamWay;
   let failure: string | undefined;
+  let line: Promise<ForwardedSocket> | undefined;
+  let isOpen = false;
+  const dial = (place: DirectPlace): void => {
+    line ??= peer.forwardDirect?.(process, place);
+    line?.catch((err: unknown) => ignore(err, "told when it is to be used"));
+  };
+  const hangUp = async (): Promise<void> => {
+    await line?.then(
+      (open) => open.close(),
+      (err: unknown) => ignore(err, "there is none"),
+    );
+  };
   try {
-    way = await peer.start(signal, wanted, key);
+    way = await peer.start(signal, wanted, key, dial);
+    isOpen = way.direct !== undefined;
   } finally {
     failure = await here;
+    if (!isOpen) await hangUp();
   }
   if (way.direct === undefined) {
     await forgetKey(keys, process);
     return { refused: `node '${to.node}': ${way.refused ?? ""}`, way };
   }
   try {
-    if (failure !== undefined) return { refused: failure };
-    const ram = await peer.forwardDirect?.(process, way.direct);
+    if (failure !== undefined) {
+      await hangUp();
+      return { refused: failure };
+    }
+    dial(way.direct);
+    const ram = await line;
     if (ram !== undefined) return { ram, isEncrypted: true };
     failure = "nothing carries it here";
   } catch (err) {

@@ -27,9 +27,12 @@ test("one that comes is reached where its QEMU waits, and nowhere else", async (
   const open = { find: () => ({}), require: () => ({}), prepare: none, receive: none, start: none };
   const arrivals = vmArrivals({ processes }, engine, open as unknown as Arrivals);
   expect(arrivals.has(move)).toBe(true);
-  expect(() => arrivals.socketOf(move, "ram")).toThrow("VM 100 serves no ram here");
+  expect(() => arrivals.socketOf(move, "nbd")).toThrow("VM 100 serves no nbd here");
+  // A line to it is laid before it waits.
+  const { path } = arrivals.socketOf(move, "ram");
   await arrivals.announce?.(move);
   const process = await processes.startQemu(start);
+  expect(path).toBe(`${process.ioFolder}/ram`);
   expect(arrivals.socketOf(move, "nbd")).toMatchObject({ path: `${process.ioFolder}/nbd` });
   expect(() => arrivals.socketOf(move, "monitor")).toThrow("VM 100 serves no monitor here");
   await arrivals.announce?.(move);

@@ -3,15 +3,21 @@ import { given } from "@gpve/contracts/given.ts";
 import { missing } from "@gpve/domain/request/failures.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { GuestArrivals } from "../../guest/node-kind.ts";
-import { type RunningPorts, runningVm } from "../running-vm.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
+import { processId, type RunningPorts, runningVm } from "../running-vm.ts";
 import type { Arrivals } from "./arrivals.ts";
 import { announce } from "./incoming.ts";
 
-/** What QEMU waits at. */
-const CHANNELS = ["ram", "nbd"];
+/** What QEMU waits at; RAM is led there before it waits. */
+const RAM = "ram";
+const CHANNELS = [RAM, "nbd"];
+
+interface ArrivalPorts extends RunningPorts {
+  readonly processes: RunningPorts["processes"] & Pick<QemuProcesses, "placeOf" | "uidOf">;
+}
 
 export function vmArrivals(
-  host: RunningPorts,
+  host: ArrivalPorts,
   engine: OperationEngine,
   arrivals: Pick<Arrivals, "find" | "prepare" | "receive" | "start" | "require">,
 ): GuestArrivals {
@@ -28,9 +34,14 @@ export function vmArrivals(
     socketOf: (move, channel) => {
       arrivals.require(move);
       const process = runningVm(host, move.vmid);
-      if (process === undefined || !CHANNELS.includes(channel))
+      if (!CHANNELS.includes(channel) || (process === undefined && channel !== RAM))
         throw missing(`VM ${move.vmid} serves no ${channel} here`);
-      return { path: `${process.ioFolder}/${channel}`, ...given({ ownerUid: process.uid }) };
+      const id = processId(move.vmid);
+      const { ioFolder, uid } = process ?? {
+        ioFolder: host.processes.placeOf(id).ioFolder,
+        uid: host.processes.uidOf(id),
+      };
+      return { path: `${ioFolder}/${channel}`, ...given({ ownerUid: uid }) };
     },
   };
 }
