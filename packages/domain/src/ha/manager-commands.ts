@@ -1,7 +1,8 @@
 // Commands of the operator, as text lines that any node may queue. Each is judged once, when it is read.
 import type { Disarming } from "./disarming.ts";
 import type { StepContext } from "./step-context.ts";
-import type { ManagerStatus, ServiceCommand, ServiceStatus } from "./model.ts";
+import type { ManagerStatus, ServiceCommand } from "./model.ts";
+import { staysOn } from "./usage.ts";
 
 export function readCommands(
   context: StepContext,
@@ -109,9 +110,4 @@ function move(
     context.env.log("info", `crm command '${line}' - ${kind} service '${mate}' to node '${target}' (${why})`);
     order(status, mate, { kind, target });
   }
-}
-
-/** Also one that is off: it would be started there. Who is on its way elsewhere is in nobody's way. */
-function staysOn(service: ServiceStatus, node: string): boolean {
-  return service.target === undefined ? service.node === node : service.target === node;
 }

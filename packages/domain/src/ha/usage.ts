@@ -24,6 +24,11 @@ export function nodesUsedBy(service: ServiceStatus): readonly string[] {
   }
 }
 
+/** Also one that is off: it would be started there. Who is on its way elsewhere is in nobody's way. */
+export function staysOn(service: ServiceStatus, node: string): boolean {
+  return service.target === undefined ? service.node === node : service.target === node;
+}
+
 interface NodeUse {
   readonly capacity: Load;
   count: number;

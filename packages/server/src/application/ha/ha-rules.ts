@@ -12,7 +12,7 @@ import {
 import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { compileRules, crowdedApart, type Crowded } from "@gpve/domain/ha/compile-rules.ts";
 import { rulesOf } from "@gpve/domain/ha/services-view.ts";
-import { nodesUsedBy } from "@gpve/domain/ha/usage.ts";
+import { staysOn } from "@gpve/domain/ha/usage.ts";
 import type { BlockedBy } from "@gpve/domain/vm/migrate/movable.ts";
 import { alreadyThere, missing, refused } from "@gpve/domain/request/failures.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
@@ -118,7 +118,7 @@ export class HaRules {
     const services = this.#records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value.services ?? {};
     const isThere = (other: string): boolean => {
       const service = services[other];
-      return service !== undefined && nodesUsedBy(service).includes(target);
+      return service !== undefined && staysOn(service, target);
     };
     const home = compiled.nodeAffinity.get(sid);
     const blocking: BlockedBy[] = [...(compiled.apart.get(sid) ?? [])]
