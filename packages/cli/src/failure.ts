@@ -92,8 +92,22 @@ function nextStep(err: unknown, attempt: Attempt): string | undefined {
   const list = noun === undefined ? undefined : `${noun} list`;
   if (err.kind === "notFound" && list !== undefined && attempt.commands.includes(list))
     return `See what there is: gpvectl ${list}.`;
+  if (attempt.command.startsWith("talos ") && ofServer.has(err.kind)) {
+    // With a finding its fix was told already.
+    if (err.data["finding"] !== undefined) return undefined;
+    return "See what stands in the way: gpvectl talos preflight.";
+  }
   return NEXT[err.kind](attempt);
 }
+
+/** Their next steps are about a gpve server; what a deployed cluster has to do with may be another. */
+const ofServer: ReadonlySet<ErrorKind> = new Set([
+  "unauthenticated",
+  "forbidden",
+  "busy",
+  "unsupported",
+  "unavailable",
+]);
 
 const help = (attempt: Attempt): string => `See: gpvectl ${attempt.command} --help.`;
 

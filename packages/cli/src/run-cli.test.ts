@@ -233,6 +233,12 @@ describe("failures", () => {
       expect(failureLine(err, attempt)).toContain(hint);
       expect(exitCodeOf(err)).toBe(errorKinds[err.kind].exit);
     }
+    const deployer = { ...attempt, command: "talos status" };
+    for (const code of ["auth.failed", "access.denied", "resource.busy", "node.unavailable"] as const) {
+      expect(failureLine(new AppError(code, "why"), deployer)).toContain("gpvectl talos preflight.");
+      const told = new AppError(code, "why", { data: { finding: "platform-unreachable" } });
+      expect(failureLine(told, deployer)).toMatch(/why\.$/);
+    }
     expect(failureLine(new Error("odd!"), { ...attempt, origin: undefined })).toBe(
       "gpvectl: cannot delete pool p1: odd! Run it again with --debug and report what it shows.",
     );

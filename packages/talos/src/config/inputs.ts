@@ -87,6 +87,7 @@ export function configInputs(given: RequiredInputs & Partial<ConfigInputs>): Con
     throw new AppError(
       "feature.unsupported",
       `the secrets bundle encrypts with AES-CBC, which ${inputs.contract.name} configurations are not made for; keep v1.13`,
+      { data: { next: "Write versions.contract: v1.13." } },
     );
   }
   return inputs;
