@@ -78,3 +78,15 @@ export function describePermission(rule: V1Permission): string {
       return `${rule.privileges.join(" or ")} on one of the user's groups`;
   }
 }
+
+/** The verbs of who may see objects of a kind. */
+export function toRead(needs: V1Permission): Readonly<Record<"list" | "get" | "watch", V1Permission>> {
+  return { list: needs, get: needs, watch: needs };
+}
+
+/** The verbs of who may change them. */
+export function toChange(
+  needs: V1Permission,
+): Readonly<Record<"create" | "replace" | "patch" | "delete", V1Permission>> {
+  return { create: needs, replace: needs, patch: needs, delete: needs };
+}

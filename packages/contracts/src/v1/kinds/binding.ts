@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import type { V1Permission } from "../permission.ts";
+import { toChange, toRead, type V1Permission } from "../permission.ts";
 
 const modifyAcl: V1Permission = { allow: "acl-modify", path: "{spec.path}" };
 const readAcl: V1Permission = { allow: "acl-audit", path: "{spec.path}" };
@@ -34,15 +34,7 @@ export const bindingKind: KindDeclaration = {
   status: Type.Object({}),
   namePattern: "^[A-Za-z0-9._-]+@/.*$",
   nameTemplate: "{spec.role}@{spec.path}",
-  permissions: {
-    list: readAcl,
-    get: readAcl,
-    watch: readAcl,
-    create: modifyAcl,
-    replace: modifyAcl,
-    patch: modifyAcl,
-    delete: modifyAcl,
-  },
+  permissions: { ...toRead(readAcl), ...toChange(modifyAcl) },
   selectableFields: ["spec.path", "spec.role"],
   columns: [
     { header: "PATH", field: "spec.path" },

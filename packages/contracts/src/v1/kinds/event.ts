@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { anyOf, privilege } from "../permission.ts";
+import { anyOf, privilege, toRead } from "../permission.ts";
 
 const readEvent = anyOf(
   // What happens to the VMs of a tenant is for whoever may see those.
@@ -39,7 +39,7 @@ export const eventKind: KindDeclaration = {
     lastAt: Type.String({ format: "date-time" }),
   }),
   namePattern: "^[0-9A-HJKMNP-TV-Z]{26}$",
-  permissions: { list: readEvent, get: readEvent, watch: readEvent },
+  permissions: toRead(readEvent),
   selectableFields: [
     "metadata.namespace",
     "spec.type",

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { privilege } from "../permission.ts";
+import { privilege, toRead } from "../permission.ts";
 import type { V1Permission } from "../permission.ts";
 
 const read: V1Permission = {
@@ -33,7 +33,7 @@ export const networkKind: KindDeclaration = {
     guests: Type.Integer({ description: "Guests with a card on it." }),
   }),
   namePattern: "^[A-Za-z][A-Za-z0-9_.-]{0,14}$",
-  permissions: { list: read, get: read, watch: read },
+  permissions: toRead(read),
   selectableFields: [],
   columns: [
     { header: "NAME", field: "metadata.name" },

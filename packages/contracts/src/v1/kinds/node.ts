@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { condition } from "../condition.ts";
 import type { KindDeclaration } from "../kind.ts";
-import { allOf, privilege } from "../permission.ts";
+import { allOf, privilege, toRead } from "../permission.ts";
 
 const read = privilege("/nodes/{name}", "Sys.Audit");
 /** The answer shows the node, so it must be theirs to see. */
@@ -128,9 +128,7 @@ export const nodeKind: KindDeclaration = {
   }),
   namePattern: "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
   permissions: {
-    list: read,
-    get: read,
-    watch: read,
+    ...toRead(read),
     replace: change,
     patch: change,
     // As for inviting one.

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { allOf, privilege } from "../permission.ts";
+import { allOf, privilege, toChange, toRead } from "../permission.ts";
 
 const closed = { additionalProperties: false } as const;
 const read = privilege("/nodes", "Sys.Audit");
@@ -62,15 +62,7 @@ export const rebalancePlanKind: KindDeclaration = {
     madeBy: Type.String(),
   }),
   namePattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
-  permissions: {
-    list: read,
-    get: read,
-    watch: read,
-    create: change,
-    replace: change,
-    patch: change,
-    delete: change,
-  },
+  permissions: { ...toRead(read), ...toChange(change) },
   selectableFields: ["status.phase"],
   columns: [
     { header: "NAME", field: "metadata.name" },

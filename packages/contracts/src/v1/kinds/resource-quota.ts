@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
 import { LEAST_PRIORITY, MOST_PRIORITY } from "../scheduling.ts";
-import { above, allOf, privilege } from "../permission.ts";
+import { above, allOf, privilege, toChange, toRead } from "../permission.ts";
 
 const closed = { additionalProperties: false } as const;
 const size = (description: string) => Type.Optional(Type.String({ description, maxLength: 32 }));
@@ -92,13 +92,9 @@ export const resourceQuotaKind: KindDeclaration = {
   }),
   namePattern: "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$",
   permissions: {
-    list: read,
-    get: read,
-    watch: read,
+    ...toRead(read),
+    ...toChange(change),
     create: above(privilege("/pool/{metadata.namespace}", "Pool.Allocate")),
-    replace: change,
-    patch: change,
-    delete: change,
   },
   selectableFields: ["metadata.namespace"],
   columns: [

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { authenticated, privilege } from "../permission.ts";
+import { authenticated, privilege, toChange, toRead } from "../permission.ts";
 
 const texts = (description: string, options: object = {}) =>
   Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 256, description, ...options });
@@ -50,15 +50,7 @@ export const roleKind: KindDeclaration = {
     rules: Type.Array(Type.Object(rule), { description: "The privileges, as rules." }),
   }),
   namePattern: "^[A-Za-z0-9._-]+$",
-  permissions: {
-    list: authenticated,
-    get: authenticated,
-    watch: authenticated,
-    create: privilege("/access", "Sys.Modify"),
-    replace: privilege("/access", "Sys.Modify"),
-    patch: privilege("/access", "Sys.Modify"),
-    delete: privilege("/access", "Sys.Modify"),
-  },
+  permissions: { ...toRead(authenticated), ...toChange(privilege("/access", "Sys.Modify")) },
   selectableFields: ["status.builtin"],
   columns: [
     { header: "NAME", field: "metadata.name" },

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { allOf, privilege } from "../permission.ts";
+import { allOf, privilege, toChange, toRead } from "../permission.ts";
 import type { V1Permission } from "../permission.ts";
 
 const read: V1Permission = {
@@ -67,15 +67,7 @@ export const storageKind: KindDeclaration = {
     tenants: Type.Array(Type.String(), { description: "Pools that it is a member of." }),
   }),
   namePattern: "^[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]$",
-  permissions: {
-    list: read,
-    get: read,
-    watch: read,
-    create: change,
-    replace: change,
-    patch: change,
-    delete: change,
-  },
+  permissions: { ...toRead(read), ...toChange(change) },
   selectableFields: ["spec.type", "status.active"],
   columns: [
     { header: "NAME", field: "metadata.name" },

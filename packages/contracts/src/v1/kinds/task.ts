@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { anyOf, owner, privilege } from "../permission.ts";
+import { anyOf, owner, privilege, toRead } from "../permission.ts";
 
 const readTask = anyOf(owner("spec.user"), privilege("/nodes/{spec.node}", "Sys.Audit"));
 
@@ -28,7 +28,7 @@ export const taskKind: KindDeclaration = {
     step: Type.Optional(Type.String()),
   }),
   namePattern: "^UPID:[^/\\s]+$",
-  permissions: { list: readTask, get: readTask, watch: readTask },
+  permissions: toRead(readTask),
   selectableFields: ["spec.node", "spec.type", "spec.id", "spec.user", "status.phase"],
   columns: [
     { header: "NODE", field: "spec.node" },

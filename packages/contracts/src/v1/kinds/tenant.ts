@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { allOf, privilege } from "../permission.ts";
+import { allOf, privilege, toChange, toRead } from "../permission.ts";
 
 const read = privilege("/pool/{name}", "Pool.Audit");
 /** The answer shows the tenant, so it must be theirs to see. */
@@ -23,13 +23,9 @@ export const tenantKind: KindDeclaration = {
   }),
   namePattern: "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$",
   permissions: {
-    list: read,
-    get: read,
-    watch: read,
+    ...toRead(read),
+    ...toChange(change),
     create: privilege("/pool/{name}", "Pool.Allocate"),
-    replace: change,
-    patch: change,
-    delete: change,
   },
   selectableFields: ["status.parent"],
   columns: [

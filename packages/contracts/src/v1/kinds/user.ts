@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { allOf, anyOf, owner, privilege } from "../permission.ts";
+import { allOf, anyOf, owner, privilege, toRead } from "../permission.ts";
 import type { V1Permission } from "../permission.ts";
 
 const modifyUser: V1Permission = { allow: "user-group", privileges: ["User.Modify"] };
@@ -41,9 +41,7 @@ export const userKind: KindDeclaration = {
   }),
   namePattern: "^[^\\s:/]+@[A-Za-z][A-Za-z0-9._-]+$",
   permissions: {
-    list: readUser,
-    get: readUser,
-    watch: readUser,
+    ...toRead(readUser),
     create: anyOf(ofTenant, allOf(allocateUser, modifyUser)),
     replace: anyOf(ofTenant, modifyUser),
     patch: anyOf(ofTenant, modifyUser),

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { condition } from "../condition.ts";
 import type { KindDeclaration } from "../kind.ts";
-import { allOf, privilege } from "../permission.ts";
+import { allOf, privilege, toChange, toRead } from "../permission.ts";
 import { vcSchedulingFields } from "../scheduling.ts";
 import { VC_PHASES } from "../vc-phase.ts";
 
@@ -345,12 +345,9 @@ export const virtualClusterKind: KindDeclaration = {
   }),
   namePattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$",
   permissions: {
-    list: read,
-    get: read,
-    watch: read,
+    ...toRead(read),
+    ...toChange(change),
     create: allOf(read, privilege(tenant, "VC.Allocate")),
-    replace: change,
-    patch: change,
     delete: allOf(read, privilege(tenant, "VC.Allocate")),
   },
   forcedDelete: "1 = also when it has persistent volumes; they go with it, with all that is in them.",

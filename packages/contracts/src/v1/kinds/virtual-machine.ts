@@ -3,7 +3,7 @@ import type { KindDeclaration } from "../kind.ts";
 import { typedVmSpec } from "../vm-spec/schema.ts";
 import { condition } from "../condition.ts";
 import { VM_PHASES } from "../vm-phase.ts";
-import { allOf, privilege, type V1Permission } from "../permission.ts";
+import { allOf, privilege, toRead, type V1Permission } from "../permission.ts";
 
 const read = privilege("/vms/{name}", "VM.Audit");
 /** What the change needs in particular is judged by the method that makes it: by key, and for starting and stopping. */
@@ -94,9 +94,7 @@ export const virtualMachineKind: KindDeclaration = {
   }),
   namePattern: "^[1-9][0-9]{2,8}$",
   permissions: {
-    list: read,
-    get: read,
-    watch: read,
+    ...toRead(read),
     create: privilege("/vms/{name}", "VM.Allocate"),
     // The answer shows the VM, so it must be theirs to see.
     replace: allOf(read, change),
