@@ -1,6 +1,17 @@
 // A websocket of binary messages as two streams of bytes: one to a node, one from it.
-import { createWebSocketStream, type WebSocket } from "ws";
+import { createWebSocketStream, WebSocketServer, type WebSocket } from "ws";
 import { roomIn } from "@gpve/kit/stream-room.ts";
+
+/** For lines of bytes, whose sockets its caller looks after. */
+export function byteSockets(maxPayload: number): WebSocketServer {
+  return new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload,
+    perMessageDeflate: false,
+    handleProtocols: (offered) => (offered.has("binary") ? "binary" : false),
+  });
+}
 
 /** Until either side ends; `received` gets what the client sends. */
 export async function joinStreams(

@@ -4,7 +4,7 @@
 import type { IncomingMessage } from "node:http";
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { WebSocketServer, type WebSocket } from "ws";
+import type { WebSocket } from "ws";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { PROBLEM_TYPE, problemOf } from "@gpve/contracts/v1/problem.ts";
@@ -19,7 +19,7 @@ import type { TunnelTo } from "../../application/node/call-agent.ts";
 import type { AccessEpoch } from "../../application/v1/access-epoch.ts";
 import { cookieTicket } from "../http/pve/pve-api.ts";
 import type { PveApiDeps } from "../http/pve/ports.ts";
-import { joinStreams, whenThere } from "../http/socket-stream.ts";
+import { byteSockets, joinStreams, whenThere } from "../http/socket-stream.ts";
 import { markKnown } from "../listener/known-peers.ts";
 import { clientAddressOf, type IsProxy } from "../listener/trusted-proxies.ts";
 import { readQuery } from "./match-route.ts";
@@ -66,13 +66,7 @@ export function isTunnelUpgrade(req: IncomingMessage): boolean {
 export function createTunnelUpgrade(
   deps: TunnelUpgradeDeps,
 ): (req: IncomingMessage, socket: Socket, head: Buffer) => void {
-  const server = new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    maxPayload: MAX_FRAME_BYTES,
-    perMessageDeflate: false,
-    handleProtocols: (offered) => (offered.has("binary") ? "binary" : false),
-  });
+  const server = byteSockets(MAX_FRAME_BYTES);
   return (req, socket, head) => {
     socket.on("error", () => socket.destroy());
     background(deps.log, "a line to a VM", serve(req, socket, head));

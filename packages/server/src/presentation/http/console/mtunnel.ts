@@ -2,7 +2,6 @@
 // secret is the node's own; what is said by it is between the two nodes.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { WebSocketServer } from "ws";
 import { given } from "@gpve/contracts/given.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { findMethod, methodKey } from "@gpve/domain/schema/method-table.ts";
@@ -15,7 +14,7 @@ import { toFailure } from "../pve/failure.ts";
 import { splitApiPath } from "../pve/path.ts";
 import { cookieTicket } from "../pve/pve-api.ts";
 import { collectParams, mergePathParams } from "../pve/request-params.ts";
-import { joinStreams, whenThere } from "../socket-stream.ts";
+import { byteSockets, joinStreams, whenThere } from "../socket-stream.ts";
 import type { ConsoleUpgradeDeps } from "./console-upgrade.ts";
 
 type Mtunnel = TunnelTo<"TUNNEL /gpve/nodes/{node}/vms/{vmid}/mtunnel">;
@@ -46,13 +45,7 @@ export function isMtunnelUpgrade(req: IncomingMessage): boolean {
 export function createMtunnelUpgrade(
   deps: Deps,
 ): (req: IncomingMessage, socket: Socket, head: Buffer) => void {
-  const server = new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    maxPayload: MAX_FRAME_BYTES,
-    perMessageDeflate: false,
-    handleProtocols: (offered) => (offered.has("binary") ? "binary" : false),
-  });
+  const server = byteSockets(MAX_FRAME_BYTES);
   return (req, socket, head) => {
     socket.on("error", () => socket.destroy());
     background(deps.log, "a VM of another cluster", serve(req, socket, head));
