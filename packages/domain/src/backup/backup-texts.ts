@@ -1,5 +1,6 @@
 // Figures as a backup's log shows them.
 import { inByteUnits } from "@gpve/contracts/byte-units.ts";
+import type { CivilTime } from "../calendar/civil-time.ts";
 
 /** "3.9 GiB" */
 export function bytesText(bytes: number, digits = 2): string {
@@ -42,17 +43,8 @@ export function durationText(ms: number): string {
   return shown.length === 0 ? "0s" : shown.join(" ");
 }
 
-export interface CivilMoment {
-  readonly year: number;
-  readonly month: number;
-  readonly day: number;
-  readonly hour: number;
-  readonly minute: number;
-  readonly second: number;
-}
-
 /** "2026-01-31 23:59:00" */
-export function momentText({ year, month, day, hour, minute, second }: CivilMoment): string {
+export function momentText({ year, month, day, hour, minute, second }: CivilTime): string {
   return `${year}-${two(month)}-${two(day)} ${[hour, minute, second].map(two).join(":")}`;
 }
 

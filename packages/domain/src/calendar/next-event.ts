@@ -1,15 +1,10 @@
 // When a calendar event comes next.
 import type { CalendarEvent } from "./calendar-event.ts";
+import type { CivilTime } from "./civil-time.ts";
 import { matches, nextAbove } from "./event-values.ts";
 import { existingWall, momentsOf, UTC_OFFSET, type ZoneOffset } from "./time-zone.ts";
 
-interface Wall {
-  readonly year: number;
-  readonly month: number;
-  readonly day: number;
-  readonly hour: number;
-  readonly minute: number;
-  readonly second: number;
+interface Wall extends CivilTime {
   /** Monday = 0. */
   readonly weekday: number;
 }

@@ -1,5 +1,6 @@
 // Names of backup archives: vzdump-qemu-100-2024_01_31-23_59_00.vma.zst, and our incrementals (.gpvi.zst).
 // The time in a name is local time of the node that wrote it; callers say how far that is from UTC.
+import type { CivilTime } from "../calendar/civil-time.ts";
 import type { GuestType } from "../guest/guest-kinds.ts";
 import { guestTypes } from "../guest/guest-words.ts";
 
@@ -14,16 +15,7 @@ export interface BackupName {
   readonly standard: boolean;
   readonly vmid: number | undefined;
   /** Civil time as in the name. */
-  readonly time:
-    | {
-        readonly year: number;
-        readonly month: number;
-        readonly day: number;
-        readonly hour: number;
-        readonly minute: number;
-        readonly second: number;
-      }
-    | undefined;
+  readonly time: CivilTime | undefined;
 }
 
 /** Between bars, as patterns want them: those of the table, and what containers were before. */

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { markBackups, parseKeepOptions, type CivilTime, type PruneCandidate } from "./prune.ts";
+import { markBackups, parseKeepOptions, type CivilHour, type PruneCandidate } from "./prune.ts";
 
-const utc = (ctime: number): CivilTime => {
+const utc = (ctime: number): CivilHour => {
   const at = new Date(ctime * 1000);
   return {
     year: at.getUTCFullYear(),

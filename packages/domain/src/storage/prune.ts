@@ -1,5 +1,6 @@
 // Which backups go and which stay: PVE's keep-* rules. Pure; civil times are given, because days, weeks and months
 // are those of the node's own time zone.
+import type { CivilTime } from "../calendar/civil-time.ts";
 
 export interface KeepOptions {
   readonly "keep-all"?: boolean;
@@ -26,12 +27,7 @@ export interface PruneCandidate {
   readonly parent?: string;
 }
 
-export interface CivilTime {
-  readonly year: number;
-  readonly month: number;
-  readonly day: number;
-  readonly hour: number;
-}
+export type CivilHour = Omit<CivilTime, "minute" | "second">;
 
 export type Pruned<T extends PruneCandidate> = T & { readonly mark: PruneMark };
 
@@ -39,7 +35,7 @@ export type Pruned<T extends PruneCandidate> = T & { readonly mark: PruneMark };
 export function markBackups<T extends PruneCandidate>(
   backups: readonly T[],
   keep: KeepOptions,
-  civil: (ctime: number) => CivilTime,
+  civil: (ctime: number) => CivilHour,
 ): Pruned<T>[] {
   const marks = new Map<T, PruneMark>();
   const groups = new Map<string, T[]>();
@@ -60,7 +56,7 @@ export function markBackups<T extends PruneCandidate>(
 function markGroup<T extends PruneCandidate>(
   group: readonly T[],
   keep: KeepOptions,
-  civil: (ctime: number) => CivilTime,
+  civil: (ctime: number) => CivilHour,
   marks: Map<T, PruneMark>,
 ): void {
   const counts = [
@@ -124,14 +120,14 @@ function keepAncestors<T extends PruneCandidate>(backups: readonly T[], marks: M
 }
 
 function byCivil(
-  civil: (ctime: number) => CivilTime,
-  id: (time: CivilTime) => string,
+  civil: (ctime: number) => CivilHour,
+  id: (time: CivilHour) => string,
 ): (ctime: number) => string {
   return (ctime) => id(civil(ctime));
 }
 
 /** ISO 8601 week and its year: the week belongs to the year of its Thursday. */
-function isoWeek({ year, month, day }: CivilTime): string {
+function isoWeek({ year, month, day }: CivilHour): string {
   const date = new Date(Date.UTC(year, month - 1, day));
   const weekday = date.getUTCDay() === 0 ? 7 : date.getUTCDay();
   date.setUTCDate(date.getUTCDate() + 4 - weekday);

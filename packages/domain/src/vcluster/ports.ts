@@ -8,8 +8,8 @@ import type { ClusterOverlay } from "./overlay.ts";
 import type { SleepMode } from "./power/sleep-policy.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
-/** A cluster as its node keeps it. */
-export interface KeptCluster {
+/** What every node knows of a cluster that has a part of it. */
+export interface ClusterCore {
   /** By which all of it is found here: the key that servers gave it (cluster-key.ts). */
   readonly name: string;
   /** By which its tenant knows it; absent: the same. */
@@ -20,6 +20,10 @@ export interface KeptCluster {
   readonly version: string;
   /** Of its etcd, where it has one: data of a newer one is nothing to an older one. */
   readonly etcdVersion?: string;
+}
+
+/** A cluster as its node keeps it. */
+export interface KeptCluster extends ClusterCore {
   /** Of its network on this host; undefined = it has none yet. */
   readonly network?: number;
   /** Its workers, or replicas of its control plane, are on several nodes; undefined = all of it is here. */

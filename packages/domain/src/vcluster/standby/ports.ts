@@ -1,20 +1,10 @@
 // What the work on standbys needs of a node.
 import type { GuestMove } from "../../guest/guest-move.ts";
+import type { ClusterCore } from "../ports.ts";
 import type { StandbyRuntime } from "../vcluster-runtime.ts";
-import type { VirtualClusterSpec } from "../vcluster-spec.ts";
 
 /** A standby as its node keeps it. */
-export interface KeptStandby {
-  /** The cluster's key. */
-  readonly name: string;
-  /** By which its tenant knows it; absent: the same. */
-  readonly called?: string;
-  readonly tenant: string;
-  readonly spec: VirtualClusterSpec;
-  /** Of Kubernetes, in full. */
-  readonly version: string;
-  /** Of its etcd, where it has one. */
-  readonly etcdVersion?: string;
+export interface KeptStandby extends ClusterCore {
   readonly generation: number;
   /** What signs for the cluster, and what it has encrypted its secrets with. */
   readonly secrets: Readonly<Record<string, string>>;

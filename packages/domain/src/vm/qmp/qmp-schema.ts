@@ -7,6 +7,7 @@ import type {
   BlockDeviceInfo,
   BlockInfo,
   BlockStats,
+  IoLimits,
   JobInfo,
   BlockJobInfo,
   MigrationInfo,
@@ -64,18 +65,7 @@ export interface QmpCommands {
   "blockdev-del": [{ readonly "node-name": string }, Empty];
   "blockdev-reopen": [{ readonly options: readonly JsonRecord[] }, Empty];
   block_resize: [{ readonly "node-name"?: string; readonly device?: string; readonly size: number }, Empty];
-  block_set_io_throttle: [
-    {
-      readonly id?: string;
-      readonly bps: number;
-      readonly bps_rd: number;
-      readonly bps_wr: number;
-      readonly iops: number;
-      readonly iops_rd: number;
-      readonly iops_wr: number;
-    } & JsonRecord,
-    Empty,
-  ];
+  block_set_io_throttle: [IoLimits & { readonly id?: string } & JsonRecord, Empty];
   "blockdev-open-tray": [DeviceOrId & { readonly force?: boolean }, Empty];
   "blockdev-close-tray": [DeviceOrId, Empty];
   "blockdev-remove-medium": [{ readonly id: string }, Empty];

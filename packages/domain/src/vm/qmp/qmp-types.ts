@@ -25,18 +25,22 @@ export interface StatusInfo {
   readonly running: boolean;
 }
 
-export interface BlockDeviceInfo {
-  readonly file: string;
-  readonly "node-name"?: string;
-  readonly ro: boolean;
-  readonly drv: string;
-  readonly backing_file?: string;
+/** Operations and bytes in a second, of reads, writes and both. */
+export interface IoLimits {
   readonly bps: number;
   readonly bps_rd: number;
   readonly bps_wr: number;
   readonly iops: number;
   readonly iops_rd: number;
   readonly iops_wr: number;
+}
+
+export interface BlockDeviceInfo extends IoLimits {
+  readonly file: string;
+  readonly "node-name"?: string;
+  readonly ro: boolean;
+  readonly drv: string;
+  readonly backing_file?: string;
   readonly image: ImageInfo;
   readonly "dirty-bitmaps"?: readonly DirtyBitmapInfo[];
 }
