@@ -1,11 +1,9 @@
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { checksumOf, checksumOption, contentOfName, contentOption } from "./checksum-option.ts";
 import { nodeOf, nodeOption } from "./node-of.ts";
+import { fileFacts, sendFile } from "./send-file.ts";
 
 export const storageUpload: CommandSpec = {
   name: "storage upload",
@@ -29,25 +27,9 @@ export const storageUpload: CommandSpec = {
     const name = input.text("name") ?? basename(path);
     const content = contentOfName(input.text("content"), name);
     const checksum = checksumOf(input.text("checksum"));
-    const facts = await stat(path).catch((cause: unknown) => {
-      throw new AppError("object.not_found", `cannot read ${path}`, { cause });
-    });
-    if (!facts.isFile()) throw new AppError("request.invalid", `${path} is not a file`);
-    const { pve } = await cli.client();
+    const { size } = await fileFacts(path);
     const node = await nodeOf(cli, input);
-    const answer = await pve.upload(
-      `/nodes/${encodeURIComponent(node)}/storage/${encodeURIComponent(storage)}/upload`,
-      {
-        fields: { content, ...checksum },
-        file: {
-          field: "filename",
-          name,
-          size: facts.size,
-          open: () => createReadStream(path, { highWaterMark: 1024 * 1024 }),
-        },
-      },
-      { signal: cli.signal, timeoutMs: 0 },
-    );
-    await finishWork(cli, input, answer.data, `Uploaded ${name} to storage ${storage}.`);
+    const done = await sendFile(cli, { node, storage }, { path, name, size }, { content, ...checksum });
+    await finishWork(cli, input, done, `Uploaded ${name} to storage ${storage}.`);
   },
 };

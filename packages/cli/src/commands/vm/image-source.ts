@@ -1,6 +1,5 @@
 // Where a new VM's disk comes from: an image by name, a file of this machine, an address, or a volume. Whatever it is,
 // it ends as a volume of the import storage, from which the disk is then made.
-import { createReadStream } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import type { GpveClient } from "@gpve/client/client.ts";
@@ -9,6 +8,7 @@ import { isUpid } from "@gpve/client/task-wait.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Cli } from "../../command.ts";
 import { nearest } from "../../nearest.ts";
+import { fileFacts, sendFile } from "../storage/send-file.ts";
 
 export interface ImageSource {
   readonly volume: string;
@@ -126,30 +126,10 @@ async function fetched(cli: Cli, url: string, place: ImagePlace): Promise<string
 
 async function uploaded(cli: Cli, file: string, place: ImagePlace): Promise<string> {
   const path = resolve(cli.io.cwd, file);
-  const facts = await stat(path).catch((cause: unknown) => {
-    throw new AppError("object.not_found", `cannot read ${path}`, {
-      cause,
-      data: { next: "Check the path." },
-    });
-  });
-  if (!facts.isFile()) throw new AppError("request.invalid", `${path} is not a file`);
+  const { size } = await fileFacts(path);
   const name = await importName(path);
-  const { pve } = await cli.client();
-  cli.out.note(`Uploading ${name} (${Math.ceil(facts.size / 1024 ** 2)} MiB) to node ${place.node}`);
-  const answer = await pve.upload(
-    `/nodes/${encodeURIComponent(place.node)}/storage/${encodeURIComponent(place.storage)}/upload`,
-    {
-      fields: { content: "import" },
-      file: {
-        field: "filename",
-        name,
-        size: facts.size,
-        open: () => createReadStream(path, { highWaterMark: 1024 * 1024 }),
-      },
-    },
-    { signal: cli.signal, timeoutMs: 0 },
-  );
-  await finished(cli, answer.data);
+  cli.out.note(`Uploading ${name} (${Math.ceil(size / 1024 ** 2)} MiB) to node ${place.node}`);
+  await finished(cli, await sendFile(cli, place, { path, name, size }, { content: "import" }));
   return `${place.storage}:import/${name}`;
 }
 
