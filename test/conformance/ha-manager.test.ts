@@ -36,6 +36,12 @@ const deliberate: readonly { readonly says: string; readonly reason: string }[] 
       "elsewhere before that node is back",
   },
   {
+    says: "with those it belongs with, node came back from maintenance",
+    reason:
+      "services that a rule keeps together come back together when a maintenance is over, instead of each being held " +
+      "where the others are",
+  },
+  {
     says: "recovered where else it may be",
     reason:
       "a service whose preferred nodes are held by those it must be apart from is recovered on another node that its " +

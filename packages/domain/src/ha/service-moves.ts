@@ -53,11 +53,13 @@ export function placeService(
   }
   if (context.nodes.of(service.node) === "maintenance") service.maintenanceNode ??= service.node;
   else forgetMaintenance(context, sid, service);
-  const node = selectNode(context.placement(), sid, service, config, "stay");
+  const placement = context.placement();
+  const node = selectNode(placement, sid, service, config, "stay");
   if (node === undefined || node === service.node) return;
   const back = node === service.maintenanceNode;
   if (back) {
-    env.log("info", `moving service '${sid}' back to '${node}', node came back from maintenance.`);
+    const mates = (placement.rules.together.get(sid)?.size ?? 0) > 0 ? " with those it belongs with" : "";
+    env.log("info", `moving service '${sid}' back to '${node}'${mates}, node came back from maintenance.`);
   } else dropFallback(context, sid, service);
   const details = { node: service.node, target: node };
   // Only VMs can move while they run. A move that fails costs them nothing: they go back at another time.

@@ -169,7 +169,7 @@ test.each(["conditional", "freeze", "failover", "migrate"] as const)(
   },
 );
 
-test("a guest that cannot leave a node in maintenance is stopped when the node goes down, and starts with it", () => {
+test("a guest that cannot leave a node in maintenance is stopped when the node goes down, and runs again after a reboot", () => {
   const script = [["crm node3 enable-node-maintenance"], ["reboot node3"]];
   const world = play({ ...inMaintenance, script });
   expect(said(world, "service status vm:105 stopped")).toBe(true);
