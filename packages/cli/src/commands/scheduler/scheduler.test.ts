@@ -137,6 +137,13 @@ describe("simulate", () => {
     expect(ran.out).toMatch(/^vm\/simulated-2 +n1$/m);
     expect(ran.err).toContain("2 of 3 would be placed");
     expect((await ctl.run(["simulate", "place", "--disk", "3"])).err).toContain("--disk needs --storage");
+    for (const [flag, value] of [
+      ["--strategy", "best"],
+      ["--kind", "pod"],
+    ] as const) {
+      const { code, err } = await ctl.run(["simulate", "place", flag, value]);
+      expect([code, err]).toEqual([2, expect.stringContaining("Allowed choices are")]);
+    }
     expect((await ctl.run(["simulate", "place", "--label", "x"])).err).toContain(
       "--label x is not KEY=VALUE",
     );

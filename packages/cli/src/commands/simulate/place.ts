@@ -1,5 +1,6 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { STRATEGY_NAMES } from "@gpve/contracts/v1/scheduling.ts";
 import type { CommandSpec } from "../../command.ts";
 import { wholeNumber } from "../../input.ts";
 import { verdictTable, type Explained } from "../scheduler/verdicts.ts";
@@ -15,13 +16,13 @@ export const simulatePlace: CommandSpec = {
   summary: "say where something would be placed, and why",
   details: "Nothing is changed. With --count so many alike are placed one after the other.",
   options: [
-    { flags: "--kind <kind>", about: "vm, ct or vc (vm)" },
+    { flags: "--kind <kind>", about: "what (vm)", choices: ["vm", "ct", "vc"] },
     { flags: "--cores <count>", about: "CPUs (1)", parse: wholeNumber(1) },
     { flags: "--memory <MiB>", about: "memory in MiB (1024)", parse: wholeNumber(1) },
     { flags: "--disk <GiB>", about: "room that it needs on --storage", parse: wholeNumber(1) },
     { flags: "--storage <name>", about: "a storage that it must reach" },
     { flags: "--bridge <name>", about: "a bridge that it must reach" },
-    { flags: "--strategy <name>", about: "balanced, ha-spread, utilization, gpu-aware or latency" },
+    { flags: "--strategy <name>", about: "how a node is found", choices: STRATEGY_NAMES },
     { flags: "--topology-key <label>", about: "what ha-spread spreads over (topology.gpve.io/zone)" },
     { flags: "--max-skew <count>", about: "how uneven ha-spread may become", parse: wholeNumber(1) },
     {

@@ -6,7 +6,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { Input } from "../../input.ts";
 import { serverDefaults } from "./server-defaults.ts";
 
-const AUTO = "auto";
+export const AUTO = "auto";
 
 export interface WantedVm {
   readonly vmid: number;

@@ -1,6 +1,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { GpveClient } from "@gpve/client/client.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { STRATEGY_NAMES } from "@gpve/contracts/v1/scheduling.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { type Input, wholeNumber } from "../../input.ts";
@@ -10,7 +11,7 @@ import { openConsole } from "./console/console.ts";
 import type { VmPlace } from "./find-vm.ts";
 import { whileDoing } from "../../while-doing.ts";
 import { serverDefaults } from "./server-defaults.ts";
-import { chooseNode } from "./choose-node.ts";
+import { AUTO, chooseNode } from "./choose-node.ts";
 import { imageSource } from "./image-source.ts";
 import { missingParts } from "./missing-parts.ts";
 import { emptyGuest, guestFromImage } from "./new-guest.ts";
@@ -27,7 +28,8 @@ export const vmCreate: CommandSpec = {
     { flags: "--node <name>", about: "where; auto: where the scheduler finds room" },
     {
       flags: "--strategy <name>",
-      about: "how it finds one: balanced, ha-spread, utilization, gpu-aware or latency",
+      about: "how it finds one",
+      choices: STRATEGY_NAMES,
     },
     { flags: "--name <name>", about: "its name" },
     { flags: "--cores <count>", about: "CPU cores (1)", parse: wholeNumber(1) },
@@ -143,6 +145,9 @@ function growTo(input: Input): number | undefined {
 }
 
 function refuseWhatCannotBe(input: Input): void {
+  const named = input.text("node");
+  if (input.text("strategy") !== undefined && named !== undefined && named !== AUTO)
+    throw new AppError("request.invalid", `--strategy looks for a node: leave out --node ${named}`);
   const waits = input.flag("wait");
   if (!waits && (input.flag("console") || growTo(input) !== undefined)) {
     const why = input.flag("console") ? "--console" : "--disk with --image";

@@ -360,6 +360,8 @@ describe("writes", () => {
       tenant: "blue",
       scheduling: { strategy: "ha-spread" },
     });
+    const both = await ctl.run(["vm", "create", "--node", "n1", "--strategy", "latency"]);
+    expect([both.code, both.err]).toEqual([2, expect.stringContaining("leave out --node n1")]);
     const argv = [
       "vm",
       "create",
