@@ -167,10 +167,12 @@ function topologySpread(question: Question): PreparedScore | undefined {
           { term: {}, weight: 1 },
         ]
       : [];
-  const rows = [...soft, ...own].map(({ term, weight }) => ({
-    found: state.counts(spreadOf(request, term), term.topologyKey),
-    weight,
-  }));
+  const rows = [...soft, ...own].map(({ term, weight }): CountRow => {
+    const found = state.counts(spreadOf(request, term), term.topologyKey);
+    if (term.topologyKey === undefined) return { found, weight };
+    // In no place at all it adds to none of them: it comes after all that are in one.
+    return { found, weight, elsewhere: 1 + found.counts.reduce((most, count) => Math.max(most, count), 0) };
+  });
   return byCounts(rows);
 }
 
@@ -181,21 +183,27 @@ function weighted(
   return (terms ?? []).map((term) => ({ term, weight: sign * term.weight }));
 }
 
+interface CountRow {
+  readonly found: PlaceCounts;
+  readonly weight: number;
+  /** What a node counts as that lacks the label. */
+  readonly elsewhere?: number;
+}
+
 /** By how many guests of some kind are in the same place. */
-function byCounts(
-  rows: readonly { readonly found: PlaceCounts; readonly weight: number }[],
-): PreparedScore | undefined {
+function byCounts(rows: readonly CountRow[]): PreparedScore | undefined {
   if (rows.length === 0) return undefined;
   return {
     lowerIsBetter: true,
     fill: (nodes, parts) => {
       parts.fill(0);
-      for (const { found, weight } of rows) {
+      for (const { found, weight, elsewhere = 0 } of rows) {
         const { counts } = found;
         const { placeOf } = found.topology;
         for (let index = 0; index < nodes.length; index++) {
           const place = placeOf[nodes[index] ?? 0] ?? -1;
-          if (place >= 0) parts[index] = (parts[index] ?? 0) + weight * (counts[place] ?? 0);
+          const count = place < 0 ? elsewhere : (counts[place] ?? 0);
+          parts[index] = (parts[index] ?? 0) + weight * count;
         }
       }
     },

@@ -70,6 +70,18 @@ describe("strategies", () => {
     ).toBeDefined();
   });
 
+  it("ha-spread prefers nodes that are in a zone to one that is in none", () => {
+    const state = new ClusterState([...zoned.slice(1, 3), aNode("n9")]);
+    const labels = guestLabels({ kind: "vm", name: "w", tenant: "blue" });
+    const nodes = placeMany(state, 4, { strategy: "ha-spread" }, { labels });
+    expect(new Set(nodes)).toEqual(new Set(["n2", "n3"]));
+    const soft = [
+      { topologyKey: "topology.gpve.io/zone", maxSkew: 1, whenUnsatisfiable: "ScheduleAnyway" as const },
+    ];
+    const others = placeMany(new ClusterState(state.nodes), 4, { spread: soft }, { labels });
+    expect(others.filter((node) => node === "n9")).toEqual([]);
+  });
+
   it("utilization fills one node up to its threshold before the next", () => {
     const state = new ClusterState(zoned);
     placeMany(state, 5, { strategy: "utilization", utilizationThreshold: 50 });
