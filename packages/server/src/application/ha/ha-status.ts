@@ -14,7 +14,12 @@ import {
   type Evidence,
   type HaResource,
 } from "@gpve/domain/ha/collections.ts";
-import { emptyManagerStatus, type ManagerStatus, type ServiceStatus } from "@gpve/domain/ha/model.ts";
+import {
+  emptyManagerStatus,
+  type LocalStatus,
+  type ManagerStatus,
+  type ServiceStatus,
+} from "@gpve/domain/ha/model.ts";
 import { leaseCollection, leaseId } from "@gpve/domain/ha/node-lease.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -158,26 +163,18 @@ export class HaStatus {
 
   #local(node: string): readonly Row[] {
     const { records, clock } = this.#deps;
+    const { nodes, services } = this.#status();
     const report = records.collection(localCollection).get(localId(node))?.value;
-    if (report === undefined) return [];
+    const row = { id: `lrm:${node}`, type: "lrm", node };
+    if (report === undefined)
+      return nodes[node] === undefined ? [] : [{ ...row, status: `${node} (unable to read lrm status)` }];
     const lease = records.collection(leaseCollection).get(leaseId(node))?.value;
     const at = lease?.at ?? clock.now();
     const isOld = lease !== undefined && lease.holder !== "nobody" && clock.now() - at > OLD_MS;
-    const working = { active: "active", maintenance: "maintenance mode", wait_for_agent_lock: "idle" };
-    const state = isOld
-      ? "old timestamp - dead?"
-      : report.mode === "restart"
-        ? "restart mode"
-        : (working[report.state as keyof typeof working] ?? report.state);
-    return [
-      {
-        id: `lrm:${node}`,
-        type: "lrm",
-        node,
-        status: `${node} (${state}, ${timeText(at)})`,
-        timestamp: Math.floor(at / 1000),
-      },
-    ];
+    const work = Object.values(services).filter((each) => each.node === node);
+    const isIdle = work.every(({ state }) => ["stopped", "freeze", "error"].includes(state));
+    const state = isOld && report.mode !== "maintenance" ? "old timestamp - dead?" : stateOf(report, isIdle);
+    return [{ ...row, status: `${node} (${state}, ${timeText(at)})`, timestamp: Math.floor(at / 1000) }];
   }
 
   /** First what the manager knows, also of what is no resource any more; then what it has not looked at yet. */
@@ -214,6 +211,13 @@ export class HaStatus {
     const { records } = this.#deps;
     return records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value ?? emptyManagerStatus();
   }
+}
+
+/** Of a node, in PVE's words. */
+function stateOf({ mode, state }: LocalStatus, isIdle: boolean): string {
+  if (mode !== "active") return `${mode} mode`;
+  if (state === "maintenance") return "maintenance mode";
+  return state === "wait_for_agent_lock" && isIdle ? "idle" : state;
 }
 
 /** What is on its way is said at once, before the manager has come round to it. In PVE's words. */

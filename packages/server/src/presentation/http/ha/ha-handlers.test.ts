@@ -3,12 +3,15 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import {
   commandCollection,
+  localCollection,
+  localId,
   managerCollection,
   MANAGER_STATUS_ID,
   resourceCollection,
 } from "@gpve/domain/ha/collections.ts";
 import {
   emptyManagerStatus,
+  type LocalStatus,
   type ManagerStatus,
   type ServiceStatus,
   type WantedState,
@@ -390,6 +393,29 @@ test("status says at once what is on its way, and shows what the manager still k
   await world.records.transact((tx) => tx.delete(guestCollection, "102"));
   const rows = (await call("GET /cluster/ha/status/current")) as { sid?: string }[];
   expect(rows.find(({ sid }) => sid === "vm:102")).toMatchObject({ state: "not found", comment: "c102" });
+});
+
+test("status of nodes says what they wait for, and in which mode they are", async () => {
+  const shown = async (report: object | undefined, state = "started"): Promise<string | undefined> => {
+    await world.records.transact((tx) => {
+      const services = { "vm:100": { state, node: "n2", uid: "u" } };
+      const status = { ...emptyManagerStatus(), nodes: { n2: "online" }, services } as ManagerStatus;
+      tx.put(managerCollection, MANAGER_STATUS_ID, status);
+      const plain = { state: "active", mode: "active", guarded: true, results: {} };
+      if (report !== undefined)
+        tx.put(localCollection, localId("n2"), { ...plain, ...report } as LocalStatus);
+    });
+    const rows = (await call("GET /cluster/ha/status/current")) as { id: string; status: string }[];
+    return /\(([^,)]*)/.exec(rows.find(({ id }) => id === "lrm:n2")?.status ?? "")?.[1];
+  };
+  expect(await shown(undefined)).toBe("unable to read lrm status");
+  expect(await shown({})).toBe("active");
+  expect(await shown({ state: "wait_for_agent_lock" })).toBe("wait_for_agent_lock");
+  for (const state of ["stopped", "freeze", "error"])
+    expect(await shown({ state: "wait_for_agent_lock" }, state)).toBe("idle");
+  expect(await shown({ mode: "shutdown" })).toBe("shutdown mode");
+  expect(await shown({ mode: "restart" })).toBe("restart mode");
+  expect(await shown({ state: "maintenance", mode: "maintenance" })).toBe("maintenance mode");
 });
 
 test("of two who change what they both saw, one is told to look again", async () => {
