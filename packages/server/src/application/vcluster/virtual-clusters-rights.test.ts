@@ -1,17 +1,14 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { createAuthority, privateKeyPem } from "@gpve/kit/pki/x509.ts";
 import { describe, expect, test } from "vitest";
 import { context, vclusterWorld as world } from "../../testing/vcluster-world.ts";
 
 describe("virtual clusters that reach out of themselves", () => {
   test("go to an etcd that somebody else runs only for who may have the node do so", async () => {
     const { clusters, names } = await world();
-    const pem = (what: string) => `-----BEGIN ${what}-----\nAAAA\n-----END ${what}-----\n`;
-    const externalEtcdCertificates = {
-      ca: pem("CERTIFICATE"),
-      cert: pem("CERTIFICATE"),
-      key: pem("PRIVATE KEY"),
-    };
+    const { certPem: ca, key } = await createAuthority("etcd", Date.now());
+    const externalEtcdCertificates = { ca, cert: ca, key: await privateKeyPem(key) };
     const controlPlane = {
       backingStore: "external",
       externalEtcdEndpoint: "https://192.168.1.1:2379",

@@ -27,6 +27,7 @@ import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import { boundedVolumes } from "./bounded-volumes.ts";
 import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
+import { requireReadable } from "./said-certificates.ts";
 import { requireWaysOut } from "./ways-out.ts";
 import { fittingNodes, placeCluster, type PlaceDeps, requireRoomOn } from "./place-cluster.ts";
 import { withOrder } from "./order-nodes.ts";
@@ -84,7 +85,8 @@ export class VirtualClusters {
     const wanted = readVirtualClusterSpec(spec);
     requireNewCluster(wanted);
     // Its node keeps them: they are in no record.
-    if (wanted.backingStore === "external") readExternalKeys(spec);
+    const externalKeys = wanted.backingStore === "external" ? readExternalKeys(spec) : undefined;
+    requireReadable({ ...wanted, externalKeys });
     const place = await withOrder(this.#deps, { name, tenant, spec: wanted }, ctx);
     const node = from?.node ?? placeCluster(place, wanted);
     // What is in a backup has all been on one node.
