@@ -4,6 +4,7 @@ import { KubeconfigSchema, ScaleRequestSchema, SleepRequestSchema, TaskRefSchema
 import { nodeKind } from "./kinds/node.ts";
 import { virtualClusterKind } from "./kinds/virtual-cluster.ts";
 import { privilege } from "./permission.ts";
+import { ClusterEventsSchema, ClusterLinesSchema, MappedPodSchema, MappedPodsSchema } from "./vc-answers.ts";
 
 const tenant = "/pool/{metadata.namespace}";
 const on = virtualClusterKind;
@@ -107,7 +108,7 @@ export const vcRoutes = [
       { name: "namespace", description: "Of the pod; default `default`.", schema: Type.String() },
       { name: "tenant", description: "Of the cluster, where it is not clear.", schema: Type.String() },
     ],
-    response: { status: 200, schema: "any" },
+    response: { status: 200, schema: MappedPodSchema },
   },
   {
     operationId: "nodeVclusterPods",
@@ -117,7 +118,7 @@ export const vcRoutes = [
     permission: privilege("/nodes/{name}", "Sys.Audit"),
     on: nodeKind,
     audit: "none",
-    response: { status: 200, schema: "any" },
+    response: { status: 200, schema: MappedPodsSchema },
   },
   {
     operationId: "scaleVcluster",
@@ -149,7 +150,7 @@ export const vcRoutes = [
     permission: privilege(tenant, "VC.Audit"),
     on,
     audit: "none",
-    response: { status: 200, schema: "any" },
+    response: { status: 200, schema: ClusterEventsSchema },
   },
   {
     operationId: "vclusterLogs",
@@ -166,6 +167,6 @@ export const vcRoutes = [
         schema: Type.Enum(["true", "false"]),
       },
     ],
-    response: { status: 200, schema: "any" },
+    response: { status: 200, schema: ClusterLinesSchema },
   },
 ] as const;

@@ -2,6 +2,7 @@
 import { TaskRefSchema } from "./bodies.ts";
 import { virtualClusterKind } from "./kinds/virtual-cluster.ts";
 import { authenticated, privilege } from "./permission.ts";
+import { ClusterBackupsSchema } from "./vc-answers.ts";
 import {
   VcBackupRequestSchema,
   VcMigrateRequestSchema,
@@ -45,7 +46,7 @@ export const vcSaveRoutes = [
     permission: privilege(tenant, "VC.Audit"),
     on,
     audit: "none",
-    response: { status: 200, schema: "any" },
+    response: { status: 200, schema: ClusterBackupsSchema },
   },
   { operationId: "restoreVcluster", path: "/vclusters/{name}/restore", ...restore },
   { operationId: "restoreTenantVcluster", path: "/tenants/{tenant}/vclusters/{name}/restore", ...restore },

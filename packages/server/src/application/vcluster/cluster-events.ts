@@ -1,5 +1,6 @@
 // What happened to virtual clusters: steps of their lives as events, and those of one as its tenant may see them.
 import { given } from "@gpve/contracts/given.ts";
+import type { ClusterEvent } from "@gpve/contracts/v1/vc-answers.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -8,12 +9,6 @@ import { plainWords } from "./plain-words.ts";
 import { eventCollection, type EventInput, type EventRecord, type RecordOptions } from "../v1/events.ts";
 
 const KIND = "VirtualCluster";
-
-export interface ClusterEvent extends Pick<EventInput, "type" | "reason" | "message" | "node"> {
-  readonly count: number;
-  readonly firstAt: string;
-  readonly lastAt: string;
-}
 
 /** Of the cluster that is there now; oldest first. What was before it with its name is another's. */
 export function eventsOfCluster(records: Records, key: string): readonly ClusterEvent[] {

@@ -1,4 +1,6 @@
+import Value from "typebox/value";
 import { expect, test } from "vitest";
+import { MappedPodSchema } from "@gpve/contracts/v1/vc-answers.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
@@ -30,7 +32,9 @@ test("a pod is on a worker, and that on a node with so much to do", async () => 
   const mapping = await world(usage);
   const asked = { vcluster: "demo", pod: "web", namespace: "default" };
   const nodeUsage = { cpu: 0.5, memoryUsedBytes: 1, memoryTotalBytes: 2, load: [1, 2, 3] };
-  expect(await mapping.of(asked, ctx)).toMatchObject({ vnode: "worker-1", node: "n1", nodeUsage });
+  const mapped = await mapping.of(asked, ctx);
+  expect(mapped).toMatchObject({ vnode: "worker-1", node: "n1", nodeUsage });
+  expect(Value.Check(MappedPodSchema, mapped)).toBe(true);
   expect(await (await world()).on("n1", ctx)).toEqual([
     { vcluster: "demo", tenant: "t", vnode: "worker-1", namespace: "default", pod: "web", node: "n1" },
   ]);

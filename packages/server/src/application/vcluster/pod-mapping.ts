@@ -1,6 +1,7 @@
 // Where pods of virtual clusters run. Their nodes know it, also while a cluster sleeps.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { VclusterPodRow } from "@gpve/contracts/agent/agent-messages.ts";
+import type { MappedPod } from "@gpve/contracts/v1/vc-answers.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -12,23 +13,6 @@ export interface PodMappingDeps {
   readonly records: Records;
   readonly board: NodeBoard;
   readonly calls: Pick<NodeCalls, "call">;
-}
-
-export interface MappedPod {
-  readonly vcluster: string;
-  readonly tenant: string;
-  readonly namespace: string;
-  readonly pod: string;
-  readonly vnode: string;
-  readonly node: string;
-  /** How busy the node is, as it told last. */
-  readonly nodeUsage?: {
-    /** Share of all CPUs, 0 to 1. */
-    readonly cpu: number;
-    readonly memoryUsedBytes: number;
-    readonly memoryTotalBytes: number;
-    readonly load: readonly [number, number, number];
-  };
 }
 
 export class PodMapping {
@@ -86,7 +70,7 @@ export class PodMapping {
     const { cpu, memory, loadavg } = usage;
     return {
       ...place,
-      nodeUsage: { cpu, memoryUsedBytes: memory.used, memoryTotalBytes: memory.total, load: loadavg },
+      nodeUsage: { cpu, memoryUsedBytes: memory.used, memoryTotalBytes: memory.total, load: [...loadavg] },
     };
   }
 }

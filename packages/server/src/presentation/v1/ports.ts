@@ -1,6 +1,7 @@
 // What the /api/v1 face needs from the rest of the server. compose.ts provides it.
 import type { FailedVms } from "../../application/phase/failed-vms.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
+import type { ClusterEvent } from "@gpve/contracts/v1/vc-answers.ts";
 import type {
   Defaults,
   FailoverRequest,
@@ -13,7 +14,6 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { StoreMembers } from "../../application/cluster/store-members.ts";
 import type { ComponentWork } from "../../application/node/node-work.ts";
-import type { ClusterEvent } from "../../application/vcluster/cluster-events.ts";
 import type { ClusterMoves } from "../../application/vcluster/cluster-moves.ts";
 import type { WorkerMoves } from "../../application/vcluster/worker-moves.ts";
 import type { ClusterSaves } from "../../application/vcluster/cluster-saves.ts";
