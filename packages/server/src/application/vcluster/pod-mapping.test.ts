@@ -1,4 +1,3 @@
-import Value from "typebox/value";
 import { expect, test } from "vitest";
 import { MappedPodSchema } from "@gpve/contracts/v1/vc-answers.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -7,6 +6,7 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
+import { Validator } from "../v1/validation.ts";
 import { PodMapping } from "./pod-mapping.ts";
 
 const ctx = {} as RequestContext;
@@ -34,7 +34,7 @@ test("a pod is on a worker, and that on a node with so much to do", async () => 
   const nodeUsage = { cpu: 0.5, memoryUsedBytes: 1, memoryTotalBytes: 2, load: [1, 2, 3] };
   const mapped = await mapping.of(asked, ctx);
   expect(mapped).toMatchObject({ vnode: "worker-1", node: "n1", nodeUsage });
-  expect(Value.Check(MappedPodSchema, mapped)).toBe(true);
+  expect(new Validator().check(MappedPodSchema, mapped, "the answer")).toEqual(mapped);
   expect(await (await world()).on("n1", ctx)).toEqual([
     { vcluster: "demo", tenant: "t", vnode: "worker-1", namespace: "default", pod: "web", node: "n1" },
   ]);
