@@ -114,6 +114,13 @@ function read(file: Tree): ImportedCluster {
       ...(urls.length === 0
         ? []
         : [`not taken over: cniConfig.urls (${urls.join(", ")}); a patch can say it.`]),
+      ...[...patchFiles].flatMap(([name, text]) =>
+        Array.isArray(parseTalconfig(text))
+          ? [
+              `${name} is a JSON patch, which Talos takes no longer from v1.12 on: write it as a strategic merge patch.`,
+            ]
+          : [],
+      ),
       ...left(file, taken, ""),
       ...["controlPlane", "worker"].flatMap((role) => left(file[role], takenOfRoles, `${role}: `)),
       ...nodes.flatMap(leftOfNode),

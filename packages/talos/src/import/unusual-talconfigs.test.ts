@@ -153,4 +153,11 @@ worker: { patches: ["cluster: {}"] }`;
     expect(cluster.network).toMatchObject({ nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.254", mtu: "auto" });
     expect(machines[0]).toMatchObject({ mac: "BC:24:11:00:00:01", addresses: ["10.0.0.131"] });
   });
+
+  test("patches that Talos takes no longer are named", () => {
+    const patch = "    patches: ['[{ op: add, path: /machine/env, value: { A: b } }]']";
+    expect(imported(`${head}${node(patch)}`, "t.yaml").file).toContain(
+      "# patches/nodes/cp-1-1.yaml is a JSON patch, which Talos takes no longer from v1.12 on",
+    );
+  });
 });
