@@ -3,6 +3,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { isObject } from "@gpve/client/response-error.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { parseConfig } from "../../config/config-text.ts";
+import type { ConfigDocument } from "../../config/document.ts";
+import { refusalsOf } from "../../config/refusals.ts";
 import type { CertificateAndKey } from "../../secrets/bundle.ts";
 
 export interface AppliedConfig {
@@ -31,26 +33,33 @@ export function readApplied(text: string): AppliedConfig {
   if (main === undefined) throw invalid("configuration has no machine section");
   const type = textAt(main, "machine", "type");
   if (type !== "controlplane" && type !== "worker") throw invalid(`unknown machine type "${type}"`);
-  for (const path of [
-    ["machine", "token"],
-    ["cluster", "id"],
-    ["cluster", "controlPlane", "endpoint"],
-  ])
-    if (textAt(main, ...path) === "") throw invalid(`${path.join(".")} is required`);
+  const [refused] = refusalsOf(documents as readonly ConfigDocument[], "v1.14");
+  if (refused !== undefined) throw invalid(`${refused.path.join(".")} ${refused.why}`);
+  const identity = documentOf(documents, "DiscoveryIdentityConfig");
+  const place = {
+    id: textAt(main, "cluster", "id") || textAt(identity, "clusterID"),
+    endpoint:
+      textAt(main, "cluster", "controlPlane", "endpoint") ||
+      textAt(documentOf(documents, "KubeClusterConfig"), "endpoint"),
+  };
+  if (textAt(main, "machine", "token") === "") throw invalid("machine.token is required");
+  if (place.id === "") throw invalid("cluster.id is required");
+  if (place.endpoint === "") throw invalid("cluster.controlPlane.endpoint is required");
   const crt = fromBase64(textAt(main, "machine", "ca", "crt"));
   const key = fromBase64(textAt(main, "machine", "ca", "key"));
   if (crt === "") throw invalid("machine.ca.crt is required");
   if (type === "controlplane" && key === "") throw invalid("machine.ca.key is required on control planes");
-  const named = documents.find((document) => document["kind"] === "HostnameConfig");
-  const hostname = textAt(main, "machine", "network", "hostname") || textAt(named ?? {}, "hostname");
+  const hostname =
+    textAt(main, "machine", "network", "hostname") ||
+    textAt(documentOf(documents, "HostnameConfig"), "hostname");
   return {
     text,
     isControlPlane: type === "controlplane",
     hostname: hostname === "" ? undefined : hostname,
-    clusterId: meetingPlace(main),
+    clusterId: isFound(main, documents) ? place.id : `${place.id} at ${place.endpoint}`,
     ca: { crt, ...(key === "" ? {} : { key }) },
     accepted: acceptedOf(main),
-    installDisk: textAt(main, "machine", "install", "disk"),
+    installDisk: textAt(main, "machine", "install", "disk") || selectedDisk(documents),
   };
 }
 
@@ -63,13 +72,22 @@ function acceptedOf(main: Tree): readonly string[] {
   });
 }
 
-/** Where machines find another: by discovery, or at their endpoint when they do without. */
-function meetingPlace(main: Tree): string {
-  const id = textAt(main, "cluster", "id");
+/** Machines find another by discovery, or at their endpoint when they do without. */
+function isFound(main: Tree, documents: readonly Tree[]): boolean {
+  if (documents.some(({ kind }) => kind === "DiscoveryIdentityConfig"))
+    return documents.some(({ kind }) => kind === "DiscoveryServiceConfig");
   const discovery = isObject(main["cluster"]) ? main["cluster"]["discovery"] : undefined;
-  const isFound = !isObject(discovery) || discovery["enabled"] !== false;
-  return isFound ? id : `${id} at ${textAt(main, "cluster", "controlPlane", "endpoint")}`;
+  return !isObject(discovery) || discovery["enabled"] !== false;
 }
+
+function selectedDisk(documents: readonly Tree[]): string {
+  const install = documentOf(documents, "UnattendedInstallConfig");
+  const match = textAt(install, "provisioning", "diskSelector", "match");
+  return /^disk\.dev_path == "(.*)"$/.exec(match)?.[1] ?? "";
+}
+
+const documentOf = (documents: readonly Tree[], kind: string): Tree =>
+  documents.find((document) => document["kind"] === kind) ?? {};
 
 export function authorityOf(config: AppliedConfig): CertificateAndKey | undefined {
   const { crt, key } = config.ca;
