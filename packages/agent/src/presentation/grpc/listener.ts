@@ -1,6 +1,6 @@
 // The agent's own port: TLS 1.3. Servers of this cluster speak h2; agents of other nodes bring guests, each known by the
 // certificate that a server's note of the move names.
-import { createSecureServer, type ServerHttp2Session } from "node:http2";
+import { createSecureServer, type Http2ServerRequest, type ServerHttp2Session } from "node:http2";
 import { createServer, type TLSSocket } from "node:tls";
 import type { AddressInfo } from "node:net";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
@@ -82,8 +82,15 @@ export async function listenForServers(
     if (isServer(socket)) strangers.proven(socket);
     server.emit("secureConnection", socket);
   });
+  // A line has the certificate that it began with: it is read once, not for every call.
+  const lines = new WeakMap<object, boolean>();
+  const isOfServer = ({ socket, stream: { session } }: Http2ServerRequest): boolean => {
+    const isKnown = (session && lines.get(session)) ?? isServer(socket);
+    if (session !== undefined) lines.set(session, isKnown);
+    return isKnown;
+  };
   server.on("request", (request, response) => {
-    if (isServer(request.socket)) {
+    if (isOfServer(request)) {
       handle(request, response);
       return;
     }
