@@ -23,21 +23,13 @@ import { keepGuestPools } from "../application/pool/guest-pools.ts";
 import { quotasDef, reservationsDef } from "../application/quota/quota-records.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { composeQuotas, type Quotas } from "../compose-quota.ts";
+import { joinedNode } from "./joined-node.ts";
 
 const actor = { authid: "root@pam", userid: "root@pam" };
 
 type OpenRecords = Awaited<ReturnType<typeof openRecords>>;
 
-const NODE = {
-  name: "n1",
-  nodeid: 1,
-  address: "127.0.0.1",
-  port: 1,
-  certFingerprint: "",
-  joinedAt: 1,
-  labels: {},
-  taints: [],
-};
+const NODE = joinedNode("n1");
 
 export interface QuotaServer {
   readonly records: OpenRecords;

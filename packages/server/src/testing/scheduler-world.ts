@@ -11,6 +11,7 @@ import { MemoryNodeBoard } from "../application/node/board.ts";
 import { nodeRecords } from "../application/node/collections.ts";
 import { composeScheduler, type Scheduler } from "../compose-scheduler.ts";
 import { MemoryRecords } from "./memory-records.ts";
+import { joinedNode } from "./joined-node.ts";
 
 const GiB = 1024 ** 3;
 
@@ -59,18 +60,7 @@ export class SchedulerWorld {
   }
 
   async node(name: string, more: Partial<NodeRecord> = {}): Promise<void> {
-    const record: NodeRecord = {
-      name,
-      nodeid: 1,
-      address: "10.0.0.1",
-      port: 1,
-      certFingerprint: "",
-      joinedAt: 0,
-      labels: {},
-      taints: [],
-      ...more,
-    };
-    await this.records.transact((tx) => tx.put(nodeRecords, name, record));
+    await this.records.transact((tx) => tx.put(nodeRecords, name, joinedNode(name, more)));
     this.report(name, this.#runs.get(name) ?? []);
   }
 

@@ -57,6 +57,7 @@ import { createEntry } from "../presentation/http/entry.ts";
 import { createPveApi } from "../presentation/http/pve/pve-api.ts";
 import { actorOf, openAccessFixture } from "./access-fixture.ts";
 import { noPlaces, quietKinds } from "./quiet-kinds.ts";
+import { joinedNode } from "./joined-node.ts";
 
 export const UPID = "UPID:n1:00000001:00000002:65000000:qmstart:100:root@pam:";
 const EVENT = "01J00000000000000000000000";
@@ -323,8 +324,7 @@ function putEverything(outer: Tx): void {
   for (const vmid of [100, 102])
     tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: "n1", conf: CONF }));
   tx.delete(guestCollection, "101");
-  const node = { name: "n1", nodeid: 1, address: "127.0.0.1", port: 1, certFingerprint: "", joinedAt: 1 };
-  tx.put(nodeRecords, "n1", { ...node, labels: {}, taints: [] });
+  tx.put(nodeRecords, "n1", joinedNode("n1"));
   tx.put(poolsDef, "t1", { poolid: "t1", vms: [], storage: [] });
   tx.delete(poolsDef, "t2");
   tx.put(poolsDef, "p1", { poolid: "p1", vms: [100], storage: ["local"] });

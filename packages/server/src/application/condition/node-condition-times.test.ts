@@ -7,6 +7,7 @@ import { MemoryRecords } from "../../testing/memory-records.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { removeNode } from "../node/remove-node.ts";
 import { NodeConditionTimes } from "./node-condition-times.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 const GIB = 1024 ** 3;
 
@@ -20,16 +21,7 @@ async function world() {
   const records = new MemoryRecords();
   const clock = new FakeClock();
   await records.transact((tx) =>
-    tx.put(nodeRecords, "n1", {
-      name: "n1",
-      nodeid: 1,
-      address: "10.0.0.1",
-      port: 8006,
-      certFingerprint: "",
-      joinedAt: clock.now() - 9000,
-      labels: {},
-      taints: [],
-    }),
+    tx.put(nodeRecords, "n1", joinedNode("n1", { joinedAt: clock.now() - 9000 })),
   );
   const server = () => {
     const listeners = new Set<(view: NodeView) => void>();

@@ -14,6 +14,7 @@ import { HaWorld } from "../../testing/ha-world.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { FenceCommand } from "./fence-command.ts";
 import { RoundChanges } from "./round-changes.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 let world: HaWorld;
 beforeEach(() => {
@@ -163,16 +164,7 @@ test("who is told to move a running guest may do so, once, for as long as it is 
   await world.config.addResource("100", undefined, {});
   await world.records.transact((tx) => {
     for (const [nodeid, name] of world.nodes.entries())
-      tx.put(nodeRecords, name, {
-        name,
-        nodeid,
-        address: `10.0.0.${nodeid}`,
-        port: 8444,
-        certFingerprint: "AA",
-        joinedAt: 1,
-        labels: {},
-        taints: [],
-      });
+      tx.put(nodeRecords, name, joinedNode(name, { nodeid, address: `10.0.0.${nodeid}` }));
   });
   const noted: GuestMove[] = [];
   world.records

@@ -4,17 +4,9 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { MemoryRecords } from "../../testing/memory-records.ts";
 import { nodeRecords } from "./collections.ts";
 import { NodeDirectory, type RemoteAgentConnection } from "./directory.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
-const record = (name: string, address: string): NodeRecord => ({
-  name,
-  nodeid: 1,
-  address,
-  port: 1,
-  certFingerprint: "",
-  joinedAt: 0,
-  labels: {},
-  taints: [],
-});
+const record = (name: string, address: string): NodeRecord => joinedNode(name, { address });
 const local = new FakeAgent({ node: "here" });
 
 let records: MemoryRecords;

@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { MemoryRecords } from "../../testing/memory-records.ts";
 import { nodeRecords } from "./collections.ts";
 import { GuestMoves, withGuestMoves } from "./guest-moves.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 let records: MemoryRecords;
 let moves: GuestMoves;
@@ -21,17 +22,17 @@ beforeEach(async () => {
   moves = new GuestMoves({ records, clock });
   await records.transact((tx) => {
     for (const [nodeid, name] of ["n1", "n2", "n3"].entries())
-      tx.put(nodeRecords, name, {
+      tx.put(
+        nodeRecords,
         name,
-        nodeid,
-        address: `10.0.0.${nodeid}`,
-        port: 8444,
-        certFingerprint: `AA:${name}`,
-        ...(name === "n2" ? { previousFingerprint: "AA:old" } : {}),
-        joinedAt: 1,
-        labels: {},
-        taints: [],
-      });
+        joinedNode(name, {
+          nodeid,
+          address: `10.0.0.${nodeid}`,
+          port: 8444,
+          certFingerprint: `AA:${name}`,
+          ...(name === "n2" ? { previousFingerprint: "AA:old" } : {}),
+        }),
+      );
     const guest = { vmid: 100, type: "qemu" as const, node: "n1", conf: "name: g\n", madeBy: "r" };
     tx.put(guestCollection, "100", guestRecord(guest));
   });

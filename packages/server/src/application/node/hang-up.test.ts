@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import type { NodeRecord } from "@gpve/domain/node/record.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
 import { nodeRecords } from "./collections.ts";
 import { hangUpOnRemoved, RENEWED_GRACE_MS } from "./hang-up.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 let clock: FakeClock;
 let records: Records;
@@ -13,8 +13,7 @@ let stop: () => void;
 
 const write = (name: string, labels: Record<string, string>) =>
   records.transact((tx) => {
-    const node = { name, nodeid: 1, address: "192.0.2.1", port: 1, certFingerprint: "", joinedAt: 1 };
-    tx.put(nodeRecords, name, { ...node, labels, taints: [] } as NodeRecord);
+    tx.put(nodeRecords, name, joinedNode(name, { labels }));
   });
 
 beforeEach(() => {

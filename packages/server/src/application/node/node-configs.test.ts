@@ -5,26 +5,16 @@ import { nodeRecords } from "./collections.ts";
 import type { WakePacket } from "@gpve/domain/node/wake-packet.ts";
 import { nodeConfigCollection, NodeConfigs } from "./node-configs.ts";
 import { removeNode } from "./remove-node.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 const CONFIG = "/nodes/{node}/config";
-
-const recordOf = (name: string) => ({
-  name,
-  nodeid: 1,
-  address: "127.0.0.1",
-  port: 1,
-  certFingerprint: "",
-  joinedAt: 1,
-  labels: {},
-  taints: [],
-});
 
 async function open() {
   const fixture = await openAccessFixture();
   const sent: WakePacket[] = [];
   const { records } = fixture;
   await records.transact((tx) => {
-    for (const node of ["n1", "n2"]) tx.put(nodeRecords, node, recordOf(node));
+    for (const node of ["n1", "n2"]) tx.put(nodeRecords, node, joinedNode(node));
   });
   const send = async (packet: WakePacket): Promise<void> => void sent.push(packet);
   const configs = new NodeConfigs({ records, localNode: "n1", send });

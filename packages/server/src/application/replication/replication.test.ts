@@ -21,6 +21,7 @@ import { GuestMoves, noteMove } from "../node/guest-moves.ts";
 import { Failover } from "./failover.ts";
 import { removeGuestFromReplication, ReplicationJobs } from "./replication-jobs.ts";
 import { DueReplications } from "./due-replications.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 const CONF = "name: web\nscsi0: local:100/vm-100-disk-0.qcow2,size=1G\n";
 const UPID = "UPID:n1:0000000A:00000001:00000001:replicate:100:root@pam:";
@@ -59,16 +60,11 @@ beforeEach(async () => {
   rights = undefined;
   await records.transact((tx) => {
     for (const [nodeid, name] of Object.keys(health).entries())
-      tx.put(nodeRecords, name, {
+      tx.put(
+        nodeRecords,
         name,
-        nodeid,
-        address: `10.0.0.${nodeid}`,
-        port: 8444,
-        certFingerprint: `AA:${name}`,
-        joinedAt: 1,
-        labels: {},
-        taints: [],
-      });
+        joinedNode(name, { nodeid, address: `10.0.0.${nodeid}`, certFingerprint: `AA:${name}` }),
+      );
     tx.put(guestCollection, "100", guestRecord({ vmid: 100, type: "qemu", node: "n1", conf: CONF }));
     tx.put(guestCollection, "101", guestRecord({ vmid: 101, type: "qemu", node: "n1", conf: "name: b\n" }));
     tx.put(

@@ -12,6 +12,7 @@ import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { openQuotaServer } from "../../testing/quota-world.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { ClusterMoves } from "./cluster-moves.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 const ctx = { actor: { authid: "joe@pve" }, requestId: "r" } as unknown as RequestContext;
 const base = { name: "demo", tenant: "default", node: "a", spec: readVirtualClusterSpec({}), madeBy: "r" };
@@ -27,14 +28,7 @@ async function world(record: VirtualClusterRecord = base, workers = 0) {
   await records.transact((tx) => {
     tx.put(vclusterCollection, "demo", record);
     for (const { node, address } of ends)
-      tx.put(nodeRecords, node, {
-        name: node,
-        nodeid: 1,
-        address,
-        port: 1,
-        certFingerprint: `AA:${node}`,
-        joinedAt: 0,
-      } as never);
+      tx.put(nodeRecords, node, joinedNode(node, { address, certFingerprint: `AA:${node}` }));
   });
   const offline = new Set<string>();
   const told: string[] = [];

@@ -7,6 +7,7 @@ import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { openQuotaServer } from "../../testing/quota-world.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { noteVolumes } from "./note-volumes.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 const record: VirtualClusterRecord = {
   name: "demo",
@@ -26,16 +27,7 @@ test("the node that makes a backup may ask the others of its cluster, and nobody
   const { records } = server;
   await records.transact((tx) => {
     for (const [at, name] of ["a", "b", "c"].entries())
-      tx.put(nodeRecords, name, {
-        name,
-        nodeid: at + 1,
-        address: `192.0.2.${at + 1}`,
-        port: 8006,
-        certFingerprint: "AA",
-        joinedAt: 0,
-        labels: {},
-        taints: [],
-      });
+      tx.put(nodeRecords, name, joinedNode(name, { nodeid: at + 1, address: `192.0.2.${at + 1}` }));
   });
   const notes = () => records.collection(moveCollection).list();
   expect(await noteVolumes({ records, clock }, record, "a", "r1")).toEqual({});

@@ -9,6 +9,7 @@ import { openQuotaServer } from "../../testing/quota-world.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { fittingNodes, placeCluster, requireRoomOn } from "./place-cluster.ts";
 import { placedReplicas } from "./replicas/replica-nodes.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 const GIB = 2 ** 30;
 
@@ -38,17 +39,15 @@ async function world(nodes: Readonly<Record<string, NodeGiven>>) {
   const { records } = server;
   await records.transact((tx) => {
     for (const [name, { cordoned, taints = [] }] of Object.entries(nodes))
-      tx.put(nodeRecords, name, {
+      tx.put(
+        nodeRecords,
         name,
-        nodeid: 1,
-        address: "192.0.2.1",
-        port: 1,
-        certFingerprint: `AA:${name}`,
-        joinedAt: 0,
-        labels: {},
-        taints,
-        ...(cordoned === true ? { unschedulable: true } : {}),
-      } as never);
+        joinedNode(name, {
+          certFingerprint: `AA:${name}`,
+          taints,
+          ...(cordoned === true ? { unschedulable: true as const } : {}),
+        }),
+      );
     // The first one has a cluster already: the others come first.
     tx.put(vclusterCollection, "old", {
       name: "old",

@@ -12,6 +12,7 @@ import { cacheReader } from "../v1/adapter.ts";
 import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { quietKinds } from "../../testing/quiet-kinds.ts";
 import { context, quota, UPID, vclusterWorld as world } from "../../testing/vcluster-world.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 /** Whoever asked is gone, or the node did not answer: it may have begun all the same. */
 const HANGS_UP = [
@@ -191,18 +192,7 @@ describe("virtual clusters at a server", () => {
     await expect(create("demo", undefined, selector({ disk: "fast" }))).rejects.toThrow(
       /nodeSelector: no node that is online has these labels/,
     );
-    await records.transact((tx) =>
-      tx.put(nodeRecords, "n1", {
-        name: "n1",
-        nodeid: 1,
-        address: "10.0.0.1",
-        port: 1,
-        certFingerprint: "AA",
-        joinedAt: 1,
-        labels: { disk: "fast" },
-        taints: [],
-      }),
-    );
+    await records.transact((tx) => tx.put(nodeRecords, "n1", joinedNode("n1", { labels: { disk: "fast" } })));
     await create("demo", undefined, selector({ disk: "fast" }));
     expect(clusters.require("demo").spec.nodeSelector).toEqual({ disk: "fast" });
   });

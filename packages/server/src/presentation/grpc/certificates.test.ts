@@ -32,6 +32,7 @@ import { nodeRecords } from "../../application/node/collections.ts";
 import { authorityRecords } from "../../infrastructure/pki/authorities.ts";
 import { createSealer } from "../../infrastructure/secrets/sealer.ts";
 import { openTestStore, quietLog, startAgentFace, type AgentFace } from "../../testing/agent-face.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 let dir = "";
 const stores: Store[] = [];
@@ -191,16 +192,15 @@ describe("over a data directory with one authority for all", () => {
       await records.transact((tx) => {
         const sealedKey = createSealer(masterKey).seal(keyPem, "pki/ca");
         tx.put(authorityRecords, "ca", { certPem: ca.certPem, sealedKey });
-        tx.put(nodeRecords, "veteran", {
-          name: "veteran",
-          nodeid: 1,
-          address: "127.0.0.1",
-          port: 1234,
-          certFingerprint: readCertificate(old.certPem).fingerprint,
-          joinedAt: 1,
-          labels: { rack: "a" },
-          taints: [],
-        });
+        tx.put(
+          nodeRecords,
+          "veteran",
+          joinedNode("veteran", {
+            certFingerprint: readCertificate(old.certPem).fingerprint,
+            joinedAt: 1,
+            labels: { rack: "a" },
+          }),
+        );
       });
       await records.close();
     });

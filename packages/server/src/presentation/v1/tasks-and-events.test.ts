@@ -13,6 +13,7 @@ import type { WatchItem } from "../../application/v1/watch-objects.ts";
 import { sendEvents } from "./send-events.ts";
 import { startV1 } from "./testing/v1-server.ts";
 import type { V1TestServer } from "./testing/v1-server.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 let v1: V1TestServer;
 const cancelled: string[] = [];
@@ -131,16 +132,7 @@ describe("events", () => {
 
 describe("nodes", () => {
   it("show what they found out about themselves", async () => {
-    const record = {
-      name: "n1",
-      nodeid: 1,
-      address: "10.0.0.1",
-      port: 8007,
-      certFingerprint: "AA",
-      joinedAt: 1,
-      labels: {},
-      taints: [],
-    };
+    const record = joinedNode("n1");
     await v1.records.transact((tx) => tx.put(nodeRecords, "n1", record));
     const facts = {
       accelerator: "tcg",

@@ -5,6 +5,7 @@ import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { nodeRecords } from "../../application/node/collections.ts";
 import { startV1 } from "./testing/v1-server.ts";
 import type { V1TestServer } from "./testing/v1-server.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 
 interface Received {
   readonly event: string;
@@ -221,18 +222,7 @@ describe("a watch", () => {
   });
 
   it("shows live figures of nodes that are in no store", async () => {
-    await v1.records.transact((tx) =>
-      tx.put(nodeRecords, "n1", {
-        name: "n1",
-        nodeid: 1,
-        address: "10.0.0.1",
-        port: 8007,
-        certFingerprint: "AA",
-        joinedAt: 1,
-        labels: {},
-        taints: [],
-      }),
-    );
+    await v1.records.transact((tx) => tx.put(nodeRecords, "n1", joinedNode("n1")));
     const reader = await watch("/nodes?watch=1");
     expect((await reader.next())?.data).toMatchObject({
       metadata: { name: "n1" },

@@ -7,6 +7,7 @@ import { quietLog } from "../../../testing/agent-face.ts";
 import { MemoryRecords } from "../../../testing/memory-records.ts";
 import { nodeRecords } from "../../node/collections.ts";
 import { KeepStandbys } from "./keep-standbys.ts";
+import { joinedNode } from "../../../testing/joined-node.ts";
 
 const NODES = ["a", "b", "c"];
 const { signal } = new AbortController();
@@ -20,16 +21,7 @@ async function cost(count: number): Promise<number> {
   const standby = { node: "b", of: "a", generation: 1, mode: "stream", version: "1.36.4" } as const;
   await records.transact((tx) => {
     for (const [at, name] of NODES.entries())
-      tx.put(nodeRecords, name, {
-        name,
-        nodeid: at + 1,
-        address: `192.0.2.${at + 1}`,
-        port: 8006,
-        certFingerprint: "AA",
-        joinedAt: 0,
-        labels: {},
-        taints: [],
-      });
+      tx.put(nodeRecords, name, joinedNode(name, { nodeid: at + 1, address: `192.0.2.${at + 1}` }));
     for (const name of names)
       tx.put(vclusterCollection, name, {
         name,

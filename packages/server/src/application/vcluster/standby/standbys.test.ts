@@ -17,6 +17,7 @@ import type { EventInput } from "../../v1/events.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
 import { KeepStandbys } from "./keep-standbys.ts";
 import { noPlaces, quietKinds } from "../../../testing/quiet-kinds.ts";
+import { joinedNode } from "../../../testing/joined-node.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const { signal } = new AbortController();
@@ -44,16 +45,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   const { records, quotas } = server;
   await records.transact((tx) => {
     for (const [at, name] of names.entries())
-      tx.put(nodeRecords, name, {
-        name,
-        nodeid: at + 1,
-        address: `192.0.2.${at + 1}`,
-        port: 8006,
-        certFingerprint: "AA",
-        joinedAt: 0,
-        labels: {},
-        taints: [],
-      });
+      tx.put(nodeRecords, name, joinedNode(name, { nodeid: at + 1, address: `192.0.2.${at + 1}` }));
   });
   const nodes = new Map<string, Node>(
     names.map((name) => [name, { health: "online", version: "1.36.4", standbys: [] }]),
