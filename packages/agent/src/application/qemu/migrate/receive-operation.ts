@@ -71,7 +71,7 @@ export function receiveVmOperation(
       {
         name: "receive",
         run: (ctx) => receive(host, arrivals, ctx),
-        undo: (ctx) => letGo(host, ctx),
+        undo: (ctx) => dropArrival(host, ctx),
       },
     ],
   };
@@ -204,7 +204,7 @@ async function takeOver(host: ReceivePorts, ctx: Context): Promise<void> {
   await forgetKey(host.moves.keys, process);
 }
 
-async function letGo(host: ReceivePorts, ctx: Context): Promise<void> {
+async function dropArrival(host: ReceivePorts, ctx: Context): Promise<void> {
   const { args, state, log } = ctx;
   if (state.begun !== true) return;
   if ((await askOwner(host, ctx)) === host.configs.node) return;

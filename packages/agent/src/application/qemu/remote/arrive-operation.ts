@@ -66,7 +66,7 @@ export class RemoteReceiver {
       lock: "migrate",
       onCrash: "resume",
       exclusive: true,
-      steps: [{ name: "arrive", run: (ctx) => this.#arrive(ctx), undo: (ctx) => this.#letGo(ctx) }],
+      steps: [{ name: "arrive", run: (ctx) => this.#arrive(ctx), undo: (ctx) => this.#dropArrival(ctx) }],
     };
   }
 
@@ -141,7 +141,7 @@ export class RemoteReceiver {
     ctx.log(`VM ${ctx.args.vmid} goes on here`);
   }
 
-  async #letGo({ args, state, actor, log }: Context): Promise<void> {
+  async #dropArrival({ args, state, actor, log }: Context): Promise<void> {
     const { vmid } = args;
     if (state.begun !== true || state.committed === true) return;
     await endIncoming(this.#host, vmid);

@@ -106,11 +106,11 @@ async function replicate(
     await line.begin(offer);
     try {
       await sendDisks({ host, tools, held: state.held, disks, step, writer: line.writer, work: ctx });
-      await letGo(host, tools, state.held);
+      await endFleeces(host, tools, state.held);
       await line.writer.finish();
     } catch (err) {
       await line.writer.abandon();
-      await letGo(host, tools, state.held);
+      await endFleeces(host, tools, state.held);
       await step.takeBack();
       throw err;
     }
@@ -137,7 +137,7 @@ async function findTicket(host: ReplicatePorts, { args, signal }: Context): Prom
 }
 
 /** QEMU keeps no old blocks any more. */
-async function letGo(host: ReplicatePorts, tools: NodeFiles, held: HeldVm): Promise<void> {
+async function endFleeces(host: ReplicatePorts, tools: NodeFiles, held: HeldVm): Promise<void> {
   const process = runningVm(host, held.vmid);
   if (process !== undefined) await endFleece(process, held.fleeced, tools);
 }
@@ -146,7 +146,7 @@ async function letGo(host: ReplicatePorts, tools: NodeFiles, held: HeldVm): Prom
 async function release(host: ReplicatePorts, tools: NodeFiles, { state, log }: Context): Promise<void> {
   const { held } = state;
   if (held === undefined) return;
-  await letGo(host, tools, held);
+  await endFleeces(host, tools, held);
   if (held.isFrozen && runningVm(host, held.vmid) !== undefined)
     await thawFilesystems(host, held.vmid).catch((err: unknown) => log(`cannot thaw: ${String(err)}`));
   for (const { scratch } of held.fleeced) await tools.removeFile(scratch);
