@@ -7,14 +7,14 @@ type Phase = KeptCluster["phase"];
 
 export interface Allowed {
   readonly phases: readonly Phase[];
-  readonly work: string;
+  readonly done: string;
 }
 
 export const ALLOWED = {
-  start: { phases: ["Stopped", "Running"], work: "started" },
-  stop: { phases: ["Running", "Stopping", "Stopped"], work: "stopped" },
-  wake: { phases: ["Running"], work: "woken" },
-  retry: { phases: ["Failed", "Pending", "Migrating"], work: "tried again" },
+  start: { phases: ["Stopped", "Running"], done: "started" },
+  stop: { phases: ["Running", "Stopping", "Stopped"], done: "stopped" },
+  wake: { phases: ["Running"], done: "woken" },
+  retry: { phases: ["Failed", "Pending", "Migrating"], done: "tried again" },
 } as const satisfies Readonly<Record<string, Allowed>>;
 
 /** What to do where one stays as it is until somebody does something. */
@@ -24,14 +24,14 @@ const INSTEAD: Partial<Readonly<Record<Phase, (name: string) => string>>> = {
   Running: () => "nothing of it has failed",
 };
 
-export function requirePhase(cluster: KeptCluster, { phases, work }: Allowed): void {
+export function requirePhase(cluster: KeptCluster, { phases, done }: Allowed): void {
   const { phase } = cluster;
   if (phases.includes(phase)) return;
   const name = calledOf(cluster);
   const instead = INSTEAD[phase]?.(name);
   throw new AppError(
     "object.conflict",
-    `virtual cluster '${name}' is ${phase} and cannot be ${work}${instead === undefined ? "" : `: ${instead}`}`,
+    `virtual cluster '${name}' is ${phase} and cannot be ${done}${instead === undefined ? "" : `: ${instead}`}`,
   );
 }
 
