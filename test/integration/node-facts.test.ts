@@ -27,6 +27,7 @@ const keeper = (): FactsKeeper =>
     exec,
     log: silentLogger,
     folder,
+    triedFile: join(folder, "tried-guests.json"),
     confinement: tried("confinement"),
     kata: tried("kata"),
   });

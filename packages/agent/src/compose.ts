@@ -36,6 +36,7 @@ import { ReplicaFiles } from "./infrastructure/replica/replica-files.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeGuests } from "./compose-guests.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
+import { triedGuestsFile } from "./infrastructure/facts/tried-guests-file.ts";
 import { keepFacts } from "./infrastructure/facts/keep-facts.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { ksmShared } from "./infrastructure/facts/ksm.ts";
@@ -95,6 +96,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     exec: runExec,
     log,
     folder: data.file("agent"),
+    triedFile: triedGuestsFile(data.file("agent")),
     confinement: () => confinementCapability(runExec),
     kata: () => kataCapability({ exec: runExec, files: hostFiles }),
     ...given({ qemuBinary: settings.qemuBinary }),

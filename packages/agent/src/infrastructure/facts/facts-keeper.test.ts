@@ -51,9 +51,14 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const lacking = (name: string) => async () => ({ name, available: false, detail: "not here", fix: "none" });
 const others = { confinement: lacking("confinement"), kata: lacking("kata") };
 
+const kept = () => ({ folder, triedFile: join(folder, "tried-guests.json") });
+
 const keeperWith = (programs: Parameters<typeof madeUpExec>[0], host: Record<string, string> = files) => {
   const exec = madeUpExec(programs);
-  return { exec, keeper: new FactsKeeper({ files: madeUpFiles(host), exec, log: quiet, folder, ...others }) };
+  return {
+    exec,
+    keeper: new FactsKeeper({ files: madeUpFiles(host), exec, log: quiet, ...kept(), ...others }),
+  };
 };
 
 describe("node facts", () => {
@@ -67,6 +72,7 @@ describe("node facts", () => {
         exec,
         log: quiet,
         folder: own,
+        triedFile: join(own, "tried-guests.json"),
         ...others,
         kata,
       });
@@ -84,7 +90,14 @@ describe("node facts", () => {
   test("nothing is said of Kata before it is known whether KVM works", async () => {
     const kata = async () => ({ name: "kata", available: true, detail: "its shim" });
     const exec = madeUpExec({ ...tools, "timeout --signal=KILL": () => new Promise(() => undefined) });
-    const keeper = new FactsKeeper({ files: madeUpFiles(files), exec, log: quiet, folder, ...others, kata });
+    const keeper = new FactsKeeper({
+      files: madeUpFiles(files),
+      exec,
+      log: quiet,
+      ...kept(),
+      ...others,
+      kata,
+    });
     await keeper.load();
     void keeper.refresh();
     const names = () => keeper.facts().facts.capabilities.map(({ name }) => name);
@@ -127,7 +140,7 @@ describe("node facts", () => {
     const before = again.keeper.facts().generation;
     await again.keeper.refresh();
     expect(again.keeper.facts().generation).toBe(before);
-    expect(readdirSync(folder)).toEqual(["host-probes.json"]);
+    expect(readdirSync(folder)).toEqual(["tried-guests.json"]);
   });
 
   test("guests are tried while the rest is looked at, once for everybody who waits", async () => {
@@ -147,10 +160,42 @@ describe("node facts", () => {
     const rebooted = keeperWith(tools, { ...files, "/proc/sys/kernel/random/boot_id": "boot-2" });
     await rebooted.keeper.load();
     expect(rebooted.keeper.facts().facts.accelerator).toBe("none");
-    writeFileSync(join(folder, "host-probes.json"), "{");
+    writeFileSync(join(folder, "tried-guests.json"), "{");
     const broken = keeperWith(tools);
     await broken.keeper.load();
     expect(broken.keeper.facts().facts.accelerator).toBe("none");
+  });
+
+  test("guests are tried again once there is a /dev/kvm, and where none ran at all", async () => {
+    const tries = async (programs: Parameters<typeof madeUpExec>[0], host: Record<string, string>) => {
+      const { keeper, exec } = keeperWith(programs, host);
+      await keeper.load();
+      await keeper.guestsTried();
+      return exec.calls.filter((line) => line.startsWith("timeout")).length;
+    };
+    const { "/dev/kvm": _, ...without } = files;
+    expect(await tries(tools, without)).toBe(1);
+    expect(await tries(tools, without)).toBe(0);
+    expect(await tries({ ...tools, "timeout --signal=KILL": slow }, files)).toBe(2);
+    expect(await tries(tools, files)).toBe(2);
+    expect(await tries(tools, files)).toBe(0);
+  });
+
+  test("what cannot be kept is known all the same", async () => {
+    const said: string[] = [];
+    writeFileSync(join(folder, "file"), "");
+    const keeper = new FactsKeeper({
+      files: madeUpFiles(files),
+      exec: madeUpExec(tools),
+      log: { ...quiet, warn: (_, text) => said.push(text ?? "") },
+      folder,
+      triedFile: join(folder, "file", "tried-guests.json"),
+      ...others,
+    });
+    await keeper.load();
+    await keeper.guestsTried();
+    expect(keeper.facts().facts.accelerator).toBe("kvm");
+    expect(said).toContain("what running guests showed is not kept and will be tried again");
   });
 
   test("KVM that is too slow leaves TCG, with the reason and a fix", async () => {

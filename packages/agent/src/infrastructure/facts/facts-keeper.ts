@@ -1,14 +1,15 @@
 // Everything a node knows about itself. What files tell is there at once; what has to be tried (running guests,
 // calling tools) comes in the background and is remembered for this boot, so that a restart is quick.
 import { bridgeFacts, listInterfaces } from "../net/interfaces.ts";
-import { join } from "node:path";
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import { arch, hostname, release, type as sysname, version } from "node:os";
 import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { BridgeFacts, Capability, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import { KATA_CAPABILITY } from "@gpve/domain/vcluster/vnode/kata.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
-import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { readJsonFile, writeFileWhole } from "@gpve/kit/atomic-file.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { capabilityProbes, tryCapability, unavailable, type CapabilityProbe } from "./capability-table.ts";
 import { probeAccelerator, type ProbeResult } from "./guest-probe.ts";
@@ -32,8 +33,10 @@ export interface FactsDeps {
   readonly files: HostFiles;
   readonly exec: Exec;
   readonly log: RequestLogger;
-  /** DIR/agent: cache of probe results, and temporary files. */
+  /** DIR/agent: temporary files. */
   readonly folder: string;
+  /** What running guests showed, kept for this boot. */
+  readonly triedFile: string;
   readonly qemuBinary?: string;
   readonly probes?: readonly CapabilityProbe[];
   /** How far guests can be held here. */
@@ -61,7 +64,7 @@ interface Looked {
 
 type Static = Omit<NodeFacts, "qemu" | "accelerator" | "capabilities" | "bridges" | "networks" | "gpus">;
 
-const CACHE_VERSION = 1;
+const CACHE_VERSION = 2;
 const PENDING = "is being tried";
 
 export class FactsKeeper {
@@ -134,12 +137,15 @@ export class FactsKeeper {
   }
 
   async #key(): Promise<string> {
-    const mtime = await this.#deps.files.mtime(this.#qemuBinary);
+    const { files } = this.#deps;
+    const mtime = await files.mtime(this.#qemuBinary);
     return [
       CACHE_VERSION,
       this.#static?.bootId ?? "",
       this.#qemuBinary,
       mtime ?? "absent",
+      // A kernel module that is loaded later brings it.
+      (await files.mtime("/dev/kvm")) === undefined ? "no-kvm" : "kvm",
       process.getuid?.() ?? 0,
     ].join(" ");
   }
@@ -164,7 +170,8 @@ export class FactsKeeper {
     const key = await this.#key();
     if (this.#tried?.key === key) return;
     this.#tried = await this.#tryGuests(key);
-    this.#writeCache(this.#tried);
+    // A machine where no guest runs at all is being mended, or so busy that it says nothing about the next time.
+    if (this.#tried.tcg.works) this.#writeCache(this.#tried);
     this.#compose();
   }
 
@@ -216,13 +223,9 @@ export class FactsKeeper {
     return known.length > 0 ? known : readPciGpus(this.#deps.files);
   }
 
-  #cacheFile(): string {
-    return join(this.#deps.folder, "host-probes.json");
-  }
-
   #readCache(): Tried | undefined {
     try {
-      return readJsonFile(this.#cacheFile()) as Tried | undefined;
+      return readJsonFile(this.#deps.triedFile) as Tried | undefined;
     } catch (err) {
       this.#deps.log.warn(
         { err: messageOf(err) },
@@ -233,7 +236,13 @@ export class FactsKeeper {
   }
 
   #writeCache(tried: Tried): void {
-    writeFileAtomic(this.#cacheFile(), JSON.stringify(tried));
+    const { triedFile, log } = this.#deps;
+    try {
+      mkdirSync(dirname(triedFile), { recursive: true });
+      writeFileWhole(triedFile, JSON.stringify(tried));
+    } catch (err) {
+      log.warn({ err: messageOf(err) }, "what running guests showed is not kept and will be tried again");
+    }
   }
 }
 
