@@ -51,7 +51,7 @@ export function placeService(
     );
     service.failedNodes = undefined;
   }
-  if (context.nodes.of(service.node) === "maintenance") service.maintenanceNode ??= service.node;
+  if (context.nodes.of(service.node) === "maintenance") service.maintenanceNode = service.node;
   else forgetMaintenance(context, sid, service);
   const placement = context.placement();
   const node = selectNode(placement, sid, service, config, "stay");

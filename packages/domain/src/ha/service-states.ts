@@ -94,15 +94,13 @@ function stopped(context: StepContext, sid: string, service: ServiceStatus, conf
     context.env.log("info", `fixup service '${sid}' location (${service.node} => ${config.node})`);
     service.node = config.node;
   }
-  if (config.state === "started" && service.command === undefined) {
-    return context.change(sid, "request_start", { node: service.node });
-  }
+  const isReachable = context.nodes.isOperational(service.node);
+  if (isReachable && carryOutCommand(context, sid, service)) return;
   // Nobody wants a disabled one: it may stay on a dead node. Others are brought to a living one.
-  if (!context.nodes.isOperational(service.node)) {
-    if (config.state !== "disabled") lost(context, sid, service);
-    return;
-  }
-  carryOutCommand(context, sid, service);
+  if (config.state === "disabled") return;
+  if (!isReachable && context.nodes.isLost(service.node)) return context.change(sid, "fence");
+  if (config.state === "started" && service.command === undefined)
+    context.change(sid, "request_start", { node: service.node });
 }
 
 function moving(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {

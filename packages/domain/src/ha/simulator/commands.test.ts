@@ -77,6 +77,26 @@ test("who is moved on from its shelter stays there when the maintenance is over"
   expect(where(world)["vm:101"]).toBe("started node2 node2");
 });
 
+test("who was sent on by a second maintenance goes back to where that one began", () => {
+  const script = [
+    ["crm node3 enable-node-maintenance"],
+    ["crm node1 enable-node-maintenance"],
+    ["crm node1 disable-node-maintenance"],
+  ];
+  const services = { "vm:102": { node: "node2" }, "vm:103": { node: "node3" } };
+  const world = play({ services, script: [...script, ["crm node3 disable-node-maintenance"]] });
+  expect(said(world, "moving service 'vm:103' back to 'node1'")).toBe(true);
+  expect(where(world)["vm:103"]).toBe("started node1 node1");
+});
+
+test("a service that is off on a lost node, and is wanted again, is fenced at once", () => {
+  const services = { "vm:101": { node: "node1" }, "vm:103": { node: "node3", state: "stopped" as const } };
+  const script = [["network node3 off"], ["delay 10"], ["service vm:103 started"]];
+  const world = play({ services, script });
+  expect(said(world, "'vm:103': state changed from 'stopped' to 'fence'")).toBe(true);
+  expect(where(world)["vm:103"]).toMatch(/^started node[12] node[12]$/);
+});
+
 test("rounds of local managers can be left out, too", () => {
   const script = [["skip-round lrm 2", "service vm:101 stopped"]];
   const world = play({ services: { "vm:101": { node: "node1" } }, script });
