@@ -1,4 +1,6 @@
-// What a log of the cluster says: where each service ends and in which state, where it runs, and what was fenced when.
+// What a log of PVE's or of our cluster says: where each service ends and in which state, where it runs, and what was fenced when.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { LogLine, Scenario } from "@gpve/domain/ha/simulator/scenario.ts";
 
 interface ServiceEnd {
@@ -12,6 +14,17 @@ export interface End {
   /** Nodes proven dead, and nodes reset by their watchdog, each with the second. */
   readonly fenced: readonly string[];
   readonly reset: readonly string[];
+}
+
+export function readExpectedLog(folder: string): readonly LogLine[] {
+  return readFileSync(join(folder, "log.expect"), "utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const parts = /^(\w+)\s+(\d+)\s+(\S+): (.*)$/.exec(line);
+      return parts === null
+        ? []
+        : [{ level: parts[1] ?? "", atS: Number(parts[2]), who: parts[3] ?? "", text: parts[4] ?? "" }];
+    });
 }
 
 export function endOf(scenario: Scenario, log: readonly LogLine[]): End {

@@ -10,8 +10,8 @@ import { parseRules } from "@gpve/domain/ha/rules.ts";
 import type { LogLine } from "@gpve/domain/ha/simulator/scenario.ts";
 import { randomFaults } from "@gpve/domain/ha/simulator/random-faults.ts";
 import { Simulation } from "@gpve/domain/ha/simulator/simulation.ts";
-import { readExpectedLog, readScenario } from "./ha-manager-case.ts";
-import { endOf } from "./ha-manager-end.ts";
+import { readPveCase } from "@gpve/domain/ha/simulator/read-pve-case.ts";
+import { endOf, readExpectedLog } from "./ha-manager-end.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const suite = join(process.env["GPVE_SUITES"] ?? resolve(root, "../shared/suites"), "ha-manager");
@@ -75,7 +75,7 @@ describe.skipIf(!present)("PVE's own HA scenarios", () => {
 
   for (const name of cases) {
     test(`${name} ends as expected and runs nothing twice`, () => {
-      const scenario = readScenario(join(suite, name));
+      const scenario = readPveCase((file) => textOf(join(suite, name, file)));
       const expected = readExpectedLog(join(suite, name));
       const world = new Simulation(scenario).run();
       const end = endOf(scenario, world.log);
@@ -102,6 +102,10 @@ describe.skipIf(!present)("PVE's own HA scenarios", () => {
     });
   }
 });
+
+function textOf(path: string): string | undefined {
+  return existsSync(path) ? readFileSync(path, "utf8") : undefined;
+}
 
 /** When a process says that it ends is a matter of whose clock is read. */
 function line({ atS, who, text }: LogLine): string {

@@ -23,8 +23,10 @@ export function haSettings(options: Readonly<Record<string, unknown>>): HaSettin
   };
 }
 
-/** "a=1,b=2", checked when it was stored. */
+/** "a=1,b=2" as it was stored, or already taken apart. */
 function pairs(value: unknown): ReadonlyMap<string, string> {
+  if (typeof value === "object" && value !== null)
+    return new Map(Object.entries(value).map(([key, each]) => [key, String(each)]));
   if (typeof value !== "string") return new Map();
   return new Map(
     value.split(",").map((pair) => {

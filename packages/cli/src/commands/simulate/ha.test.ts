@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Gpvectl } from "../../testing/run-gpvectl.ts";
@@ -45,4 +45,24 @@ test("a mistake is named with the file and the key", async () => {
   expect(wrong.err).toContain("a.yaml: script[0] names the node 'n2', which is not under nodes");
   expect((await play("nodes: [")).err).toContain("a.yaml line 1");
   expect((await gpvectl.run(["simulate", "ha", "none.yaml"])).err).toContain("none.yaml cannot be read");
+});
+
+test("a folder is a case as PVE's simulator keeps them", async () => {
+  const files: Readonly<Record<string, unknown>> = {
+    cmdlist: [["power node1 on", "power node2 on", "power node3 on"], ["power node3 off"]],
+    service_config: { "vm:103": { node: "node3", state: "started" } },
+    rules_config: "node-affinity: home\n\tresources vm:103\n\tnodes node3:2,node2:1\n",
+  };
+  mkdirSync(join(gpvectl.home, "case"));
+  for (const [name, content] of Object.entries(files))
+    writeFileSync(
+      join(gpvectl.home, "case", name),
+      typeof content === "string" ? content : JSON.stringify(content),
+    );
+  const ran = await gpvectl.run(["simulate", "ha", "case", "--end-only"]);
+  expect(ran.out).toMatch(/^vm:103 +started +started +node2 +node2$/m);
+  writeFileSync(join(gpvectl.home, "case/service_config"), "{");
+  expect((await gpvectl.run(["simulate", "ha", "case"])).err).toContain("case: service_config is no JSON");
+  mkdirSync(join(gpvectl.home, "empty"));
+  expect((await gpvectl.run(["simulate", "ha", "empty"])).err).toContain("empty: there is no cmdlist in it");
 });

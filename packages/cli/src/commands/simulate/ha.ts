@@ -1,7 +1,8 @@
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { parseDocument } from "yaml";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { readPveCase } from "@gpve/domain/ha/simulator/read-pve-case.ts";
 import { readScenario } from "@gpve/domain/ha/simulator/read-scenario.ts";
 import type { Scenario } from "@gpve/domain/ha/simulator/scenario.ts";
 import { Simulation } from "@gpve/domain/ha/simulator/simulation.ts";
@@ -13,10 +14,15 @@ export const simulateHa: CommandSpec = {
   summary: "play a script of failures on the HA manager, in virtual time",
   details:
     "The file names nodes, services, rules and what happens: examples/ha/node-loss.yaml has all of it. " +
+    "A folder is a case as PVE's own simulator keeps them: cmdlist, hardware_status, service_config and what else is there. " +
     "The manager is the one that runs in production; no server is asked and nothing is changed. Seconds are counted as PVE's simulator does, whose leases last two minutes; a gpve's last 13 seconds.",
-  arguments: [{ name: "<file>", about: "the scenario, YAML or JSON" }],
+  arguments: [{ name: "<file>", about: "the scenario: YAML, JSON, or the folder of a case" }],
   options: [{ flags: "--end-only", about: "only how it ends" }],
-  examples: ["simulate ha examples/ha/node-loss.yaml", "simulate ha cut.yaml --end-only"],
+  examples: [
+    "simulate ha examples/ha/node-loss.yaml",
+    "simulate ha cut.yaml --end-only",
+    "simulate ha test-basic3/",
+  ],
   doing: (input) => `play ${input.arg("file")}`,
   run: async (cli, input) => {
     const world = new Simulation(read(cli, input.arg("file"))).run();
@@ -59,17 +65,26 @@ export const simulateHa: CommandSpec = {
 
 function read(cli: Cli, file: string): Scenario {
   const path = resolve(cli.io.cwd, file);
-  let text: string;
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
   try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new AppError("request.invalid", `${file} cannot be read: ${messageOf(cause)}`, { cause });
-  }
-  const value = yamlValue(parseDocument(text), file, "request.invalid");
-  try {
-    return readScenario(value);
+    if (isFolder) {
+      if (!existsSync(join(path, "cmdlist")))
+        throw new AppError("request.invalid", "there is no cmdlist in it");
+      return readPveCase((name) =>
+        existsSync(join(path, name)) ? textOf(join(path, name), name) : undefined,
+      );
+    }
+    return readScenario(yamlValue(parseDocument(textOf(path, file)), file, "request.invalid"));
   } catch (err) {
-    if (!isAppError(err)) throw err;
+    if (!isAppError(err) || err.message.startsWith(file)) throw err;
     throw new AppError("request.invalid", `${file}: ${err.message}`, { cause: err });
+  }
+}
+
+function textOf(path: string, name: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new AppError("request.invalid", `${name} cannot be read: ${messageOf(cause)}`, { cause });
   }
 }

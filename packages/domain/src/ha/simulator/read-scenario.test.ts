@@ -23,7 +23,34 @@ test("what a person wrote is played: the guest of a lost node goes on elsewhere"
   expect(world.doubleStarts).toEqual([]);
 });
 
+test("loads, settings and guests that fail by their number may be said, and who runs at the beginning", () => {
+  const play = (crs: Readonly<Record<string, unknown>>) =>
+    new Simulation(
+      readScenario({
+        nodes: { n1: { cpus: 8, memoryGiB: 16 }, n2: { cpus: 8, memoryGiB: 16 }, n3: {} },
+        services: {
+          "vm:1": { node: "n1", runs: true, cpus: 4, memoryGiB: 8, usesCpus: 1 },
+          "vm:2": { node: "n1", cpus: 4, memoryGiB: 8, autoRebalance: false },
+          "fa:130": { node: "n2", maxRestart: 0, maxRelocate: 0 },
+        },
+        crs,
+        // Whoever switches on himself says when.
+        script: [["power n1 on", "power n2 on"], "power n3 on", "service vm:9 add n3", "service vm:9 delete"],
+      }),
+    ).run();
+  const basic = play({});
+  expect(basic.log.some(({ text }) => text === "starting service vm:1")).toBe(false);
+  expect(basic.runsOn("vm:2")).toBe("n1");
+  expect(basic.manager.services["fa:130"]?.state).toBe("error");
+  expect(basic.log.find(({ text }) => text === "execute power n3 on")?.atS).toBeGreaterThan(100);
+  const balanced = play({ ha: "static", "ha-rebalance-on-start": true });
+  expect(balanced.log.some(({ text }) => text.includes("request ignored - service already running"))).toBe(
+    true,
+  );
+});
+
 test.each([
+  ["an unknown setting", { nodes, crs: { hb: "static" } }, "crs has no 'hb'; it knows ha, ha-rebalance"],
   ["nothing", undefined, "the scenario must be a mapping"],
   ["no node", { nodes: [] }, "nodes must name at least one node"],
   ["a number as a name", { nodes: [1] }, "nodes must name at least one node"],

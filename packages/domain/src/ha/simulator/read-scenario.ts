@@ -2,50 +2,56 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { emptyManagerStatus, type Load, type ServiceConfig, type WantedState } from "../model.ts";
 import { parseRules } from "../rules.ts";
-import { defaultService, defaultSettings, type Scenario } from "./scenario.ts";
+import { haSettings } from "../settings.ts";
+import { readScript } from "./read-script.ts";
+import { defaultService, type Scenario } from "./scenario.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
 const GIB = 1024 ** 3;
 const DEFAULT_CAPACITY: Load = { cpu: 24, memory: 128 * GIB };
 const WANTED: readonly WantedState[] = ["started", "stopped", "disabled", "ignored"];
+const TOP_KEYS = ["nodes", "services", "rules", "shutdownPolicy", "crs", "script"];
+const SERVICE_KEYS =
+  "node state maxRestart maxRelocate failback autoRebalance runs cpus memoryGiB usesCpus usesMemoryGiB".split(
+    " ",
+  );
+/** As in PVE's `crs`. */
+const CRS_KEYS =
+  "ha ha-rebalance-on-start ha-auto-rebalance ha-auto-rebalance-threshold ha-auto-rebalance-margin ha-auto-rebalance-hold-duration ha-auto-rebalance-method".split(
+    " ",
+  );
 const POLICIES = ["freeze", "failover", "conditional", "migrate"] as const;
-const COMMANDS = /^(?:power|network|shutdown|reboot|restart-lrm|crm|cfs|service|delay|skip-round)\b/;
 
 /** Throws (request.invalid) with the key that is wrong and what it could be. */
 export function readScenario(value: unknown): Scenario {
-  const top = fields(value, "the scenario", ["nodes", "services", "rules", "shutdownPolicy", "script"]);
+  const top = fields(value, "the scenario", TOP_KEYS);
   const nodes = nodesOf(top["nodes"]);
-  const services = new Map(
-    Object.entries(fields(top["services"] ?? {}, "services")).map(([sid, raw]) => [
-      sid,
-      serviceOf(sid, raw, nodes),
-    ]),
+  const written = Object.entries(fields(top["services"] ?? {}, "services")).map(
+    ([sid, raw]) => [sid, serviceOf(sid, raw, nodes)] as const,
   );
-  const { rules = "" } = top;
+  const { rules = "", shutdownPolicy = "conditional", crs = {} } = top;
   if (typeof rules !== "string") throw wrong("rules", "must be the text of a rules file");
+  const policy = oneOf(shutdownPolicy, POLICIES, "shutdownPolicy");
+  const names = [...nodes.keys()];
+  const script = readScript(top["script"], {
+    nodes: new Set(names),
+    services: new Set(written.map(([sid]) => sid)),
+  });
+  // Whoever tells of a node that fails takes it for granted that all were running.
+  const begins = script[0]?.some((command) => /^power \S+ on$/.test(command)) === true;
   return {
     hardware: new Map(
       [...nodes].map(([node, capacity]) => [node, { power: false, network: false, capacity }]),
     ),
-    services,
-    configured: new Map(),
-    measured: new Map(),
+    services: new Map(written.map(([sid, { config }]) => [sid, config])),
+    running: new Map(written.flatMap(([sid, { config, runs }]) => (runs ? [[sid, config.node]] : []))),
+    configured: new Map(written.map(([sid, { configured }]) => [sid, configured])),
+    measured: new Map(written.map(([sid, { measured }]) => [sid, measured])),
     rules: parseRules(rules),
-    settings: {
-      ...defaultSettings,
-      shutdownPolicy: oneOf(
-        top["shutdownPolicy"] ?? defaultSettings.shutdownPolicy,
-        POLICIES,
-        "shutdownPolicy",
-      ),
-    },
+    settings: haSettings({ ha: { shutdown_policy: policy }, crs: fields(crs, "crs", CRS_KEYS) }),
     manager: emptyManagerStatus(),
-    // Whoever tells of a node that fails takes it for granted that all were running.
-    script: [
-      [...nodes.keys()].map((node) => `power ${node} on`),
-      ...scriptOf(top["script"], nodes, services),
-    ],
+    script: begins ? script : [names.map((node) => `power ${node} on`), ...script],
   };
 }
 
@@ -68,78 +74,37 @@ function nodesOf(value: unknown): ReadonlyMap<string, Load> {
   );
 }
 
-function serviceOf(sid: string, raw: unknown, nodes: ReadonlyMap<string, Load>): ServiceConfig {
+interface WrittenService {
+  readonly config: ServiceConfig;
+  readonly runs: boolean;
+  readonly configured: Load;
+  readonly measured: Load;
+}
+
+function serviceOf(sid: string, raw: unknown, nodes: ReadonlyMap<string, Load>): WrittenService {
   const at = `services.${sid}`;
-  if (!/^(?:vm|ct):[1-9]\d*$/.test(sid)) throw wrong(at, "must be named as vm:100 or ct:100");
-  const { node, state, maxRestart, maxRelocate, failback } = fields(raw, at, [
-    "node",
-    "state",
-    "maxRestart",
-    "maxRelocate",
-    "failback",
-  ]);
+  if (!/^(?:vm|ct|fa):[1-9]\d*$/.test(sid))
+    throw wrong(at, "must be named as vm:100 or ct:100; fa:100 is one that fails by its digits");
+  const given = fields(raw, at, SERVICE_KEYS);
+  const number = (key: string, or: number): number => numberOf(given[key] ?? or, `${at}.${key}`);
+  const flag = (key: string, or: boolean): boolean => oneOf(given[key] ?? or, [true, false], `${at}.${key}`);
+  const configured = { cpu: number("cpus", 1), memory: number("memoryGiB", 1) * GIB };
   return {
-    ...defaultService,
-    node: oneOf(node, [...nodes.keys()], `${at}.node`),
-    state: oneOf(state ?? defaultService.state, WANTED, `${at}.state`),
-    maxRestart: numberOf(maxRestart ?? defaultService.maxRestart, `${at}.maxRestart`),
-    maxRelocate: numberOf(maxRelocate ?? defaultService.maxRelocate, `${at}.maxRelocate`),
-    failback: oneOf(failback ?? defaultService.failback, [true, false], `${at}.failback`),
+    config: {
+      node: oneOf(given["node"], [...nodes.keys()], `${at}.node`),
+      state: oneOf(given["state"] ?? defaultService.state, WANTED, `${at}.state`),
+      maxRestart: number("maxRestart", defaultService.maxRestart),
+      maxRelocate: number("maxRelocate", defaultService.maxRelocate),
+      failback: flag("failback", defaultService.failback),
+      autoRebalance: flag("autoRebalance", defaultService.autoRebalance),
+    },
+    runs: flag("runs", false),
+    configured,
+    measured: {
+      cpu: number("usesCpus", configured.cpu),
+      memory: number("usesMemoryGiB", configured.memory / GIB) * GIB,
+    },
   };
-}
-
-function scriptOf(
-  value: unknown,
-  nodes: ReadonlyMap<string, Load>,
-  services: ReadonlyMap<string, ServiceConfig>,
-): readonly (readonly string[])[] {
-  if (value === undefined) return [];
-  if (!Array.isArray(value)) throw wrong("script", "must be a list of commands, or of lists of commands");
-  return value.map((step: unknown, index) => {
-    const commands: readonly unknown[] = Array.isArray(step) ? step : [step];
-    return commands.map((command) => {
-      const at = `script[${index}]`;
-      if (typeof command !== "string" || !COMMANDS.test(command))
-        throw wrong(at, "must begin with power, network, shutdown, reboot, crm, service or delay");
-      const [verb = "", subject = ""] = command.split(/\s+/);
-      if (verb === "service") {
-        if (!services.has(subject) && !/\sadd\s/.test(command))
-          throw wrong(at, `names the service '${subject}', which is not under services`);
-      } else if (verb !== "delay" && verb !== "skip-round" && !nodes.has(subject))
-        throw wrong(at, `names the node '${subject}', which is not under nodes`);
-      requireForm(at, command, nodes);
-      return command;
-    });
-  });
-}
-
-/** By the word that a command begins with: all of it, and how it is written. */
-const FORMS: Readonly<Record<string, readonly [RegExp, string]>> = {
-  power: [/^power \S+ (?:on|off)$/, "power NODE on|off"],
-  network: [/^network \S+ (?:on|off)$/, "network NODE on|off"],
-  shutdown: [/^shutdown \S+$/, "shutdown NODE"],
-  reboot: [/^reboot \S+$/, "reboot NODE"],
-  "restart-lrm": [/^restart-lrm \S+$/, "restart-lrm NODE"],
-  delay: [/^delay \d{1,5}$/, "delay SECONDS, less than 100000"],
-  "skip-round": [/^skip-round (?:crm|lrm)(?: \d+)?$/, "skip-round crm|lrm [ROUNDS]"],
-  cfs: [/^cfs \S+ (?:rw|update) (?:work|fail)$/, "cfs NODE rw|update work|fail"],
-  crm: [
-    /^crm \S+ (?:start|stop|(?:en|dis)able-node-maintenance|arm-ha|disarm-ha (?:freeze|ignore))$/,
-    "crm NODE start|stop|enable-node-maintenance|disable-node-maintenance|arm-ha|disarm-ha freeze|ignore",
-  ],
-  service: [
-    /^service \S+ (?:started|enabled|stopped|disabled|ignored|delete|stop \d+|(?:migrate|relocate|manual-migrate) \S+|(?:un)?lock(?: \S+)?|add \S+(?: (?:started|stopped|disabled|ignored)(?: [01])?)?|set-(?:static|dynamic)-stats(?: (?:max)?(?:cpu|mem) [\d.]+)+)$/,
-    "service ID started|stopped|disabled|ignored|delete, stop SECONDS, migrate|relocate NODE, lock|unlock, or add NODE",
-  ],
-};
-
-function requireForm(at: string, command: string, nodes: ReadonlyMap<string, Load>): void {
-  const words = command.trim().split(/\s+/);
-  const [form, written] = FORMS[words[0] ?? ""] ?? [];
-  if (form !== undefined && !form.test(words.join(" "))) throw wrong(at, `must be written as ${written}`);
-  const [verb, , what = "", node = ""] = words;
-  const isPlace = verb === "service" && /^(?:add|migrate|relocate|manual-migrate)$/.test(what);
-  if (isPlace && !nodes.has(node)) throw wrong(at, `names the node '${node}', which is not under nodes`);
 }
 
 function fields(value: unknown, at: string, known?: readonly string[]): Fields {

@@ -1,40 +1,28 @@
 // Files that a case of the suite may have and those at hand have not: read, played, and with the end that PVE's manager comes to.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { Simulation } from "@gpve/domain/ha/simulator/simulation.ts";
-import type { World } from "@gpve/domain/ha/simulator/world.ts";
-import { readScenario } from "./ha-manager-case.ts";
-import { endOf } from "./ha-manager-end.ts";
-
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "gpve-ha-case-"));
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+import { expect, test } from "vitest";
+import { said, where } from "../testing/play.ts";
+import { readPveCase } from "./read-pve-case.ts";
+import { Simulation } from "./simulation.ts";
+import type { World } from "./world.ts";
 
 const allOn = [["power node1 on", "power node2 on", "power node3 on"]];
 
-function play(files: Readonly<Record<string, unknown>>): { world: World; ends: ReturnType<typeof endOf> } {
-  for (const [name, content] of Object.entries({ cmdlist: allOn, manager_status: {}, ...files }))
-    writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content));
-  const scenario = readScenario(folder);
-  const world = new Simulation(scenario).run();
+function play(files: Readonly<Record<string, unknown>>): World {
+  const all: Readonly<Record<string, unknown>> = { cmdlist: allOn, manager_status: {}, ...files };
+  const textOf = (content: unknown) => (typeof content === "string" ? content : JSON.stringify(content));
+  const world = new Simulation(readPveCase((name) => (name in all ? textOf(all[name]) : undefined))).run();
   expect(world.doubleStarts).toEqual([]);
-  return { world, ends: endOf(scenario, world.log) };
+  return world;
 }
 
-const said = (world: World, text: string): boolean => world.log.some((line) => line.text.includes(text));
-
 test("without files of hardware and services there are three nodes with two services each, all disabled", () => {
-  const { ends } = play({ groups: "group: prefer_node1\n\tnodes node1\n" });
-  expect(Object.keys(ends.services)).toHaveLength(6);
-  expect(ends.services["vm:105"]).toEqual({ state: "stopped", node: "node2", runsOn: "" });
+  const world = play({ groups: "group: prefer_node1\n\tnodes node1\n" });
+  expect(Object.keys(where(world))).toHaveLength(6);
+  expect(where(world)["vm:105"]).toBe("stopped node2 -");
 });
 
 test("services that run when it begins are taken as they are", () => {
-  const { world, ends } = play({
+  const world = play({
     service_config: {
       "vm:101": { node: "node1", state: "enabled" },
       "vm:102": { node: "node2", state: "started" },
@@ -43,7 +31,7 @@ test("services that run when it begins are taken as they are", () => {
   });
   expect(said(world, "starting service vm:101")).toBe(false);
   expect(said(world, "starting service vm:102")).toBe(true);
-  expect(ends.services["vm:101"]).toEqual({ state: "started", node: "node1", runsOn: "node1" });
+  expect(where(world)["vm:101"]).toBe("started node1 node1");
 });
 
 test("what a manager left behind is gone on with: maintenance, failed nodes, a command, being disarmed", () => {
@@ -55,8 +43,8 @@ test("what a manager left behind is gone on with: maintenance, failed nodes, a c
       service_status: { "vm:103": { node: "node3", state: "started", uid: "a" } },
     },
   });
-  expect(moved.ends.services["vm:103"]?.runsOn).not.toBe("node3");
-  expect(moved.world.manager.nodes["node3"]).toBe("maintenance");
+  expect(moved.runsOn("vm:103")).not.toBe("node3");
+  expect(moved.manager.nodes["node3"]).toBe("maintenance");
 
   const relocated = play({
     service_config: { "fa:140": { ...service, node: "node1", max_restart: 0, max_relocate: 2 } },
@@ -65,7 +53,7 @@ test("what a manager left behind is gone on with: maintenance, failed nodes, a c
     },
   });
   // It failed on node2 before: node3 is tried next.
-  expect(said(relocated.world, "relocate service 'fa:140' to node 'node3'")).toBe(true);
+  expect(said(relocated, "relocate service 'fa:140' to node 'node3'")).toBe(true);
 
   const commanded = play({
     service_config: { "vm:103": service },
@@ -73,7 +61,7 @@ test("what a manager left behind is gone on with: maintenance, failed nodes, a c
       service_status: { "vm:103": { node: "node3", state: "started", uid: "a", cmd: ["migrate", "node1"] } },
     },
   });
-  expect(commanded.ends.services["vm:103"]).toEqual({ state: "started", node: "node1", runsOn: "node1" });
+  expect(where(commanded)["vm:103"]).toBe("started node1 node1");
 
   const disarmed = play({
     service_config: { "vm:103": service },
@@ -82,11 +70,11 @@ test("what a manager left behind is gone on with: maintenance, failed nodes, a c
       service_status: { "vm:103": { node: "node3", state: "freeze", uid: "a" } },
     },
   });
-  expect(disarmed.ends.services["vm:103"]).toEqual({ state: "freeze", node: "node3", runsOn: "" });
+  expect(where(disarmed)["vm:103"]).toBe("freeze node3 -");
 });
 
 test("switches are on by any word that PVE takes for it", () => {
-  const { world } = play({
+  const world = play({
     service_config: { "vm:101": { node: "node1", state: "started" } },
     rules_config: "node-affinity: home\n\tresources vm:101\n\tnodes node2\n\tstrict yes\n",
     cmdlist: [...allOn, ["power node2 off"]],
@@ -96,16 +84,16 @@ test("switches are on by any word that PVE takes for it", () => {
 });
 
 test("commands that speak of a node's version are passed over, since groups hold as rules without any upgrade", () => {
-  const { ends } = play({
+  const world = play({
     groups: "group: only2\n\tnodes node2\n\trestricted 1\n",
     service_config: { "vm:101": { node: "node1", state: "started", group: "only2" } },
     cmdlist: [...allOn, ["version node1 set 9.0.1", "version node2 set 9.0.1"]],
   });
-  expect(ends.services["vm:101"]).toEqual({ state: "started", node: "node2", runsOn: "node2" });
+  expect(where(world)["vm:101"]).toBe("started node2 node2");
 });
 
 test("services without figures have those that follow from their number", () => {
-  const { world } = play({
+  const world = play({
     "datacenter.cfg": { crs: { ha: "static" } },
     service_config: {
       // Nine processors and fifty GiB on node3, two and half a GiB on node2: who comes after goes to node2.
@@ -120,7 +108,7 @@ test("services without figures have those that follow from their number", () => 
 });
 
 test("nodes on which a start failed may stand beside the services", () => {
-  const { world } = play({
+  const world = play({
     service_config: { "fa:140": { node: "node1", state: "started", max_restart: 0, max_relocate: 2 } },
     manager_status: {
       relocate_tried_nodes: { "fa:140": ["node2"] },

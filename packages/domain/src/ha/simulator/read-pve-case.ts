@@ -1,38 +1,34 @@
-// Reads one case of the suite, and what its log says about how it ends.
-import { existsSync, readFileSync } from "node:fs";
+// A scenario as PVE's own simulator keeps it: a folder of `cmdlist`, `hardware_status`, `service_config` and more.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { join } from "node:path";
-import { parseRules, rulesFromGroups } from "@gpve/domain/ha/rules.ts";
-import { emptyManagerStatus } from "@gpve/domain/ha/model.ts";
-import type {
-  HaSettings,
-  Load,
-  ManagerStatus,
-  NodeState,
-  ServiceCommand,
-  ServiceState,
-  WantedState,
-} from "@gpve/domain/ha/model.ts";
-import { defaultService, defaultSettings } from "@gpve/domain/ha/simulator/scenario.ts";
-import type { LogLine, Scenario } from "@gpve/domain/ha/simulator/scenario.ts";
+import { parseRules, rulesFromGroups } from "../rules.ts";
+import { emptyManagerStatus } from "../model.ts";
+import type { Load, ManagerStatus, NodeState, ServiceCommand, ServiceState, WantedState } from "../model.ts";
+import { haSettings } from "../settings.ts";
+import { readScript } from "./read-script.ts";
+import { defaultService, type Scenario } from "./scenario.ts";
 
 type Json = Record<string, Record<string, string | number>>;
 
-export function readScenario(folder: string): Scenario {
-  const json = <T>(name: string): T | undefined =>
-    existsSync(join(folder, name)) ? (JSON.parse(readFileSync(join(folder, name), "utf8")) as T) : undefined;
-  // A case that says nothing of them has three nodes that are off, and two services on each.
-  const hardware = json<Json>("hardware_status") ?? {
-    node1: { power: "off", network: "off" },
-    node2: { power: "off", network: "off" },
-    node3: { power: "off", network: "off" },
+/** `file` gives the text of a file of the folder. Throws (request.invalid) with the file that is wrong. */
+export function readPveCase(file: (name: string) => string | undefined): Scenario {
+  const json = <T>(name: string): T | undefined => {
+    const text = file(name);
+    if (text === undefined) return undefined;
+    try {
+      return JSON.parse(text) as T;
+    } catch (cause) {
+      throw new AppError("request.invalid", `${name} is no JSON: ${messageOf(cause)}`, { cause });
+    }
   };
+  const hardware = json<Json>("hardware_status") ?? usualHardware;
   const services = json<Json>("service_config") ?? usualServices;
-  const text = (name: string) =>
-    existsSync(join(folder, name)) ? readFileSync(join(folder, name), "utf8") : "";
   const members = Map.groupBy(Object.keys(services), (sid) => String(services[sid]?.["group"] ?? ""));
-  const groups = rulesFromGroups(text("groups"), members);
-  const script = playable(json<string[][]>("cmdlist") ?? []);
+  const groups = rulesFromGroups(file("groups") ?? "", members);
+  const script = readScript(playable(json<string[][]>("cmdlist") ?? []), {
+    nodes: new Set(Object.keys(hardware)),
+    services: new Set(Object.keys(services)),
+  });
   return {
     hardware: new Map(
       Object.entries(hardware).map(([node, raw]) => [
@@ -41,8 +37,8 @@ export function readScenario(folder: string): Scenario {
           power: raw["power"] === "on",
           network: raw["network"] === "on",
           capacity: {
-            cpu: Number(raw["maxcpu"] ?? 24),
-            memory: Number(raw["maxmem"] ?? 131_072 * 1024 ** 2),
+            cpu: Number(raw["maxcpu"] ?? raw["cpus"] ?? 24),
+            memory: Number(raw["maxmem"] ?? raw["memory"] ?? 131_072 * 1024 ** 2),
           },
         },
       ]),
@@ -73,8 +69,8 @@ export function readScenario(folder: string): Scenario {
       ...loads(json<Json>("static_service_stats"), "maxcpu", "maxmem"),
     ]),
     measured: loads(json<Json>("dynamic_service_stats"), "cpu", "mem"),
-    rules: [...parseRules(text("rules_config")), ...groups.rules],
-    settings: settings(json<Json>("datacenter.cfg")),
+    rules: [...parseRules(file("rules_config") ?? ""), ...groups.rules],
+    settings: haSettings(json<Json>("datacenter.cfg") ?? {}),
     manager: managerStatus(json<Record<string, unknown>>("manager_status")),
     script,
   };
@@ -100,6 +96,10 @@ function usualLoads(sids: readonly string[]): ReadonlyMap<string, Load> {
   );
 }
 
+/** A case that says nothing of them has three nodes that are off, and two services on each. */
+const off = { power: "off", network: "off" };
+const usualHardware: Json = { node1: off, node2: off, node3: off };
+
 const usualServices: Json = Object.fromEntries(
   [101, 102, 103, 104, 105, 106].map((id, at) => {
     const node = `node${(at % 3) + 1}`;
@@ -118,25 +118,6 @@ function loads(raw: Json | undefined, cpu: string, memory: string): ReadonlyMap<
       { cpu: Number(load[cpu] ?? 0), memory: Number(load[memory] ?? 0) },
     ]),
   );
-}
-
-function settings(raw: Json | undefined): HaSettings {
-  const crs = raw?.["crs"] ?? {};
-  const auto = isOn(crs["ha-auto-rebalance"] ?? 0);
-  return {
-    shutdownPolicy: (raw?.["ha"]?.["shutdown_policy"] ??
-      defaultSettings.shutdownPolicy) as HaSettings["shutdownPolicy"],
-    scheduler: (crs["ha"] ?? "basic") as HaSettings["scheduler"],
-    rebalanceOnStart: isOn(crs["ha-rebalance-on-start"] ?? 0),
-    autoRebalance: auto
-      ? {
-          threshold: Number(crs["ha-auto-rebalance-threshold"] ?? 30) / 100,
-          margin: Number(crs["ha-auto-rebalance-margin"] ?? 10) / 100,
-          holdRounds: Number(crs["ha-auto-rebalance-hold-duration"] ?? 3),
-          method: crs["ha-auto-rebalance-method"] === "topsis" ? "topsis" : "bruteforce",
-        }
-      : undefined,
-  };
 }
 
 interface RawService {
@@ -200,15 +181,4 @@ function disarmOf(value: unknown): ManagerStatus["disarm"] {
     mode: mode === "ignore" ? "ignore" : "freeze",
     state: state === "disarmed" ? "disarmed" : "pending",
   };
-}
-
-export function readExpectedLog(folder: string): readonly LogLine[] {
-  return readFileSync(join(folder, "log.expect"), "utf8")
-    .split("\n")
-    .flatMap((line) => {
-      const parts = /^(\w+)\s+(\d+)\s+(\S+): (.*)$/.exec(line);
-      return parts === null
-        ? []
-        : [{ level: parts[1] ?? "", atS: Number(parts[2]), who: parts[3] ?? "", text: parts[4] ?? "" }];
-    });
 }
