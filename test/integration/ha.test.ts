@@ -173,6 +173,27 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
     SEQUENCES * 300_000,
   );
 
+  test.skipIf(SEQUENCES <= 3)(
+    "a network that comes and goes: the guest answers again when it holds, and is never written by two",
+    async () => {
+      await ha.untilSettled();
+      await tellOnFailure();
+      const node = await ha.place();
+      // Shorter than a deadline, about as long, and longer than a lease.
+      for (const silentMs of [2_000, 6_000, 9_000, 15_000, 4_000]) {
+        await lab.fault("cut", node);
+        await new Promise((done) => setTimeout(done, silentMs));
+        await lab.fault("heal", node);
+        await new Promise((done) => setTimeout(done, 3_000));
+      }
+      await ha.heal(node);
+      await ha.untilSettled();
+      await vi.waitFor(async () => expect(await ha.answers()).toBe(true), { timeout: 150_000 });
+      expect(witness.most).toBe(1);
+    },
+    600_000,
+  );
+
   test("what was decided can be read with its reasons, and down --guests leaves nothing", async () => {
     const answer = await lab.api()("GET", "/cluster/ha/status/manager_status");
     expect(answer.data).toMatchObject({ manager_status: { service_status: { [`vm:${HA_VMID}`]: {} } } });

@@ -293,6 +293,24 @@ test("nothing to do for long: leases and watchdogs are given back, and taken aga
   expect(where(world)).toEqual({ "vm:102": "started node2 node2" });
 });
 
+test("a network that comes and goes: whatever is fenced, nothing runs twice, and all runs when it holds", () => {
+  const flaps = [20, 60, 90, 130, 40].flatMap((silentS) => [
+    ["network node3 off"],
+    [`delay ${silentS}`],
+    // Its watchdog may have ended it.
+    ["power node3 on", "network node3 on"],
+    ["delay 30"],
+  ]);
+  const world = play({
+    services: { "vm:101": { node: "node3" }, "ct:102": { node: "node3" } },
+    script: [...flaps, ["delay 300"]],
+  });
+  for (const sid of ["vm:101", "ct:102"]) {
+    expect(world.manager.services[sid]?.state).toBe("started");
+    expect(world.runsOn(sid)).toBe(world.manager.services[sid]?.node);
+  }
+});
+
 test("a script with a command nobody knows says which", () => {
   const services = { "vm:101": { node: "node1" } };
   expect(() => play({ services, script: [["explode node1"]] })).toThrow("unknown command 'explode node1'");
