@@ -9,7 +9,7 @@ import { endGuestsOf, removeWallOf } from "./left-guests.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
 export const nodeBinary = join(root, "node_modules/.bin/node");
-export const mainFile = join(root, "packages/bin/src/main.ts");
+export const mainFile = join(root, "packages/bin/src/main.js");
 /** As the launcher has them: what is tested and measured is what users get. */
 export const nodeOptions: readonly string[] =
   /^node_options=\((.*)\)$/m.exec(readFileSync(join(root, "gpve"), "utf8"))?.[1]?.split(" ") ?? [];

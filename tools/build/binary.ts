@@ -16,6 +16,7 @@ import {
 import { join, resolve } from "node:path";
 import { build } from "esbuild";
 import { supervisorBinary } from "@gpve/agent/infrastructure/supervisor/build.ts";
+import { oneFileOptions } from "@gpve/bin/one-file/make-one-file.ts";
 import { SUPERVISOR_ASSET } from "@gpve/bin/supervisor-source.ts";
 import { exec } from "@gpve/kit/exec.ts";
 
@@ -28,18 +29,7 @@ const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
 const MULTICALL = ["gpve-server", "gpve-agent", "gpvectl"];
 
 mkdirSync(dist, { recursive: true });
-await build({
-  entryPoints: [join(root, "packages/bin/src/main.ts")],
-  outfile: bundle,
-  bundle: true,
-  platform: "node",
-  target: "node24",
-  format: "cjs",
-  // Stack traces in bug reports keep the names of functions.
-  keepNames: true,
-  legalComments: "none",
-  logLevel: "warning",
-});
+await build({ ...oneFileOptions(root), outfile: bundle });
 // Guests need their supervisor; the executable carries it ready.
 const supervisor = await supervisorBinary({
   sourceFolder: join(root, "packages/supervisor"),

@@ -4,7 +4,7 @@ import { helpOf, overview } from "./command-help.ts";
 
 describe("help of the launcher's commands", () => {
   test("names every command", () => {
-    const source = readFileSync(new URL("main.ts", import.meta.url), "utf8");
+    const source = readFileSync(new URL("program.ts", import.meta.url), "utf8");
     const named = [...source.matchAll(/^ {2}"?([\w-]+)"?: async \(\) =>/gm)].map((found) => found[1] ?? "");
     const shown = [...overview().matchAll(/^ {2}([\w-]+) {2,}\S/gm)].map((found) => found[1]);
     expect(named).toContain("pve-commands");

@@ -17,7 +17,7 @@ export function selfProgram(): {
   const program = realpathSync(process.execPath);
   if (isSea()) return { program, args: [], folders: [] };
   const entry = realpathSync(process.argv[1] ?? "");
-  // packages/bin/src/main.ts: the sources and node_modules are three folders above.
+  // packages/bin/src/main.js: the sources and node_modules are three folders above.
   const root = resolve(dirname(entry), "..", "..", "..");
   return { program, args: [...process.execArgv, entry], folders: [root] };
 }

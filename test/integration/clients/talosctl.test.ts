@@ -33,7 +33,7 @@ describe.skipIf(skipping("talosctl", lacking))("talosctl", () => {
   const talosctl = (...args: readonly string[]) =>
     exec(program, args, { cwd: folder, env: { HOME: folder }, okCodes: [0, 1] });
   const gpvectl = (...args: readonly string[]) =>
-    exec(process.execPath, [join(root, "packages/bin/src/main.ts"), "ctl", "talos", ...args], {
+    exec(process.execPath, [join(root, "packages/bin/src/main.js"), "ctl", "talos", ...args], {
       cwd: folder,
       env: { HOME: folder, PATH: process.env["PATH"] ?? "" },
     });

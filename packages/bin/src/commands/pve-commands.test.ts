@@ -12,7 +12,7 @@ let folder: string;
 
 beforeEach(() => {
   folder = join(mkdtempSync(join(tmpdir(), "gpve-links-")), "bin");
-  process.argv[1] = resolve(import.meta.dirname, "../main.ts");
+  process.argv[1] = resolve(import.meta.dirname, "../main.js");
 });
 afterEach(() => {
   process.argv[1] = entry ?? "";

@@ -27,7 +27,7 @@ afterEach(async () => {
 async function process(name: string) {
   const place = join(folder, name);
   mkdirSync(place);
-  const main = join(root, "packages/bin/src/main.ts");
+  const main = join(root, "packages/bin/src/main.js");
   const child = startChild(join(root, "node_modules/.bin/node"), [main, "vc-store", place], {
     env: MINIMAL_ENV,
   });

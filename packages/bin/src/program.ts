@@ -3,7 +3,6 @@ import { basename } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { AppError, errorKinds, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
-import { keepCompiledCode } from "./compiled-code.ts";
 import { helpOf, overview } from "./command-help.ts";
 import { DISK_IS_FULL } from "./commands/why-not-started.ts";
 import { processIo, type Io } from "./io.ts";
@@ -57,7 +56,6 @@ async function main(argv: readonly string[]): Promise<number> {
     processIo.out(help);
     return 0;
   }
-  keepCompiledCode();
   const run = await load();
   return run(args, processIo);
 }
