@@ -66,7 +66,7 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
       const leases = new LeaseWatch(records, clock);
       signal.addEventListener("abort", () => leases.close(), { once: true });
       const signs = {
-        leaseUnchangedMs: (node: string) => leases.unchangedMs(node),
+        silentMs: (node: string) => leases.silentMs(node),
         isAwaited: (node: string) => board.isAwaited(node),
       };
       const keeper = new KeepReplicas(deps);

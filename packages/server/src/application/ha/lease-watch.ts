@@ -40,15 +40,14 @@ export class LeaseWatch {
     return { lease: entry?.value, revision: entry?.revision ?? 0, unchangedMs };
   }
 
-  /** undefined = it has none. */
-  unchangedMs(node: string): number | undefined {
-    const { lease, unchangedMs } = this.of(node);
-    return lease === undefined ? undefined : unchangedMs;
+  /** Since its last sign of life, also when somebody has taken its lease since then; undefined = it has none. */
+  silentMs(node: string): number | undefined {
+    const seen = this.#seen.get(leaseId(node));
+    return seen === undefined ? undefined : this.#clock.monotonic() - seen.aliveAt;
   }
 
   isAlive(node: string): boolean {
-    const seen = this.#seen.get(leaseId(node));
-    return seen !== undefined && this.#clock.monotonic() - seen.aliveAt < leaseTimes.awayMs;
+    return (this.silentMs(node) ?? Infinity) < leaseTimes.awayMs;
   }
 
   #see(id: string, { beat }: NodeLease, revision: number): void {

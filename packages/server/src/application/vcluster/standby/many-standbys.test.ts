@@ -58,7 +58,7 @@ async function cost(count: number): Promise<number> {
     placer: { preview: () => Promise.reject(new Error("no cluster here has rules")) },
     calls: { call: () => Promise.reject(new Error("nobody is asked: all is as it should be")) },
     clock,
-    signs: { leaseUnchangedMs: () => undefined, isAwaited: () => false },
+    signs: { silentMs: () => undefined, isAwaited: () => false },
     log: quietLog,
     taskEnd: () => Promise.resolve(),
     newRequestId: () => "r",

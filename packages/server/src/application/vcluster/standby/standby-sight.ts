@@ -19,8 +19,8 @@ const AT_REST = new Set([
 
 /** What is known of nodes beside what their agents say. */
 export interface SignsOfLife {
-  /** For how long the lease of its fence process has stood still; undefined = it has none. */
-  leaseUnchangedMs(node: string): number | undefined;
+  /** For how long its fence process has given no sign of life; undefined = it never has. */
+  silentMs(node: string): number | undefined;
   /** Its agent has said that it will be back. */
   isAwaited(node: string): boolean;
 }
@@ -97,8 +97,8 @@ export class StandbySight {
 
   /** Neither its agent nor its fence process, which outlives that: where guests under HA would be started elsewhere. */
   #isSilent(node: string): boolean {
-    const unchangedMs = this.#signs.leaseUnchangedMs(node);
-    return unchangedMs !== undefined && unchangedMs >= leaseTimes.leaseMs && !this.#signs.isAwaited(node);
+    const silentMs = this.#signs.silentMs(node);
+    return silentMs !== undefined && silentMs >= leaseTimes.leaseMs && !this.#signs.isAwaited(node);
   }
 
   #isOnline(node: string): boolean {

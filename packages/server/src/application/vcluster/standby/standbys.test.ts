@@ -99,7 +99,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   });
   const events: EventInput[] = [];
   let count = 0;
-  let leaseUnchangedMs: number | undefined;
+  let silentMs: number | undefined;
   let isAwaited = false;
   const keeper = new KeepStandbys({
     records,
@@ -107,7 +107,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
     placer: { preview: () => Promise.reject(new Error("no cluster here has rules")) },
     calls,
     clock,
-    signs: { leaseUnchangedMs: () => leaseUnchangedMs, isAwaited: () => isAwaited },
+    signs: { silentMs: () => silentMs, isAwaited: () => isAwaited },
     log: quietLog,
     taskEnd,
     newRequestId: () => `id-${count++}`,
@@ -134,7 +134,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
     records,
     at: (name: string): Node => nodes.get(name) ?? { health: "offline", version: "", standbys: [] },
     deaf: (value: boolean) => (isDeaf = value),
-    silent: (forMs: number, awaited = false) => ([leaseUnchangedMs, isAwaited] = [forMs, awaited]),
+    silent: (forMs: number, awaited = false) => ([silentMs, isAwaited] = [forMs, awaited]),
     record: (): VirtualClusterRecord => clusters.require("demo"),
     notes: () =>
       records
