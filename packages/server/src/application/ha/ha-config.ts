@@ -5,6 +5,7 @@ import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   commandCollection,
   groupCollection,
+  MANAGER_STATUS_ID,
   managerCollection,
   parseSid,
   resourceCollection,
@@ -15,7 +16,7 @@ import {
   type HaResource,
 } from "@gpve/domain/ha/collections.ts";
 import type { WantedState } from "@gpve/domain/ha/model.ts";
-import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
+import { alreadyThere, conflict, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
@@ -217,6 +218,14 @@ export class HaConfig {
     const state = this.#deps.records.collection(resourceCollection).get(sid)?.value.state;
     if (state === undefined || state === "ignored") throw refused(`resource '${sid}' is not HA managed`);
     this.#requireNoError(sid);
+    this.requireArmed(sid);
+  }
+
+  /** What is asked for meanwhile would be forgotten when services go on. */
+  requireArmed(sid: string): void {
+    const { disarm } = this.#deps.records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value ?? {};
+    if (disarm !== undefined)
+      throw conflict(`HA is disarmed and does not move '${sid}': arm it first (gpvectl ha arm)`);
   }
 
   /** One that failed wants to be looked at, and disabled, before anything else is asked of it. */

@@ -86,6 +86,24 @@ test("a move that a strict rule forbids or that the node cannot take is refused 
   expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
 });
 
+test("while HA is disarmed a move is refused instead of forgotten; one that HA ignores meanwhile is its node's", async () => {
+  await world.config.addResource("100", undefined, {});
+  world.serve("n1");
+  await world.pass(6);
+  await world.config.command("disarm-ha freeze", "root@pam");
+  await world.pass(5);
+  await expect(divert(`POST ${vm}/migrate`, { target: "n3" })).rejects.toThrow(
+    "HA is disarmed and does not move",
+  );
+  expect(() => world.config.requireManaged("vm:100")).toThrow("arm it first (gpvectl ha arm)");
+  await world.config.command("arm-ha", "root@pam");
+  await world.pass(5);
+  expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
+  await world.config.command("disarm-ha ignore", "root@pam");
+  await world.pass(5);
+  expect(await divert(`POST ${vm}/migrate`, { target: "n1" })).toBeUndefined();
+});
+
 test("a guest under HA is deleted only with what is known of it, which stays until it is gone", async () => {
   await world.config.addResource("100", undefined, {});
   await expect(divert(`DELETE ${vm}`)).rejects.toThrow(

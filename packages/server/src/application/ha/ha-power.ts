@@ -117,6 +117,7 @@ export class HaPower {
       const target = String(params["target"]);
       const text = `Requesting HA migration for ${sid} to node ${target}`;
       this.#deps.config.requireNode(target);
+      this.#deps.config.requireArmed(sid);
       // The manager would only log it, and the task say that it went well.
       if (this.#guest(Number(params["vmid"]))?.node === target)
         throw parameterError({ target: "target is local node." });
