@@ -1,6 +1,8 @@
 import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
+import { emptyManagerStatus, type ManagerStatus } from "@gpve/domain/ha/model.ts";
 import { taskRecordId, taskRecords } from "@gpve/domain/task/task-record.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SchedulerWorld } from "../../testing/scheduler-world.ts";
@@ -14,6 +16,8 @@ const taint = { taints: ["gone:NoSchedule"] };
 let world: SchedulerWorld;
 let asked: Record<string, unknown>[];
 let refuse: string | undefined;
+/** HA, which the task only tells, has not moved the guest. */
+let byHa: boolean;
 let stop: AbortController;
 let running: Promise<void>;
 
@@ -25,12 +29,13 @@ const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}
   const calls = {
     call: async (node: string, route: string, params: { vmid: string; target: string }, ctx: object) => {
       asked.push({ node, route, ...params, ...ctx });
-      const upid = `UPID:${node}:00000001:0000000${++tasks}:65000000:qmigrate:${params.vmid}:root@pam:`;
+      const type = byHa ? "hamigrate" : "qmigrate";
+      const upid = `UPID:${node}:00000001:0000000${++tasks}:65000000:${type}:${params.vmid}:root@pam:`;
       if (refuse === "at once") throw new AppError("feature.unsupported", "no migration here");
       const exitstatus = refuse ?? "OK";
       await world.records.transact((tx) => {
         const guest = tx.get(guestCollection, params.vmid)?.value;
-        if (guest !== undefined && exitstatus === "OK")
+        if (guest !== undefined && exitstatus === "OK" && !byHa)
           tx.put(guestCollection, params.vmid, { ...guest, node: params.target });
         tx.put(taskRecords, taskRecordId(upid) ?? "", { upid, endtime: 1, exitstatus });
       });
@@ -42,6 +47,7 @@ const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}
 beforeEach(() => {
   asked = [];
   refuse = undefined;
+  byHa = false;
 });
 afterEach(async () => {
   stop.abort(new Error("stopping"));
@@ -111,6 +117,36 @@ describe("a plan of moves", () => {
     );
     await world.clock.advance(5_000);
     expect(plans()[1]).toMatchObject({ phase: "Failed", message: "vm/101: no migration here" });
+  });
+
+  it("waits for HA to move a guest of its own, and says so where it does not", async () => {
+    await open();
+    byHa = true;
+    for (const vmid of [100, 101]) await runningGuest(vmid, "n1");
+    await world.node("n1", taint);
+    const plan = world.scheduler.rebalancer.plan({ approved: true }, "joe@pve");
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", plan));
+    const service = (more: object): Promise<void> =>
+      world.records.transact((tx) => {
+        const services = { "vm:100": { state: "migrate", node: "n1", uid: "a", ...more } };
+        tx.put(managerCollection, MANAGER_STATUS_ID, { ...emptyManagerStatus(), services } as ManagerStatus);
+      });
+    await service({ target: "n2" });
+    await world.clock.advance(300_000);
+    expect(asked).toHaveLength(1);
+    expect(plans()[0]).toMatchObject({ phase: "Running", moves: [{ state: "moving" }, {}] });
+    await world.records.transact((tx) => {
+      const guest = tx.get(guestCollection, "100")?.value;
+      if (guest !== undefined) tx.put(guestCollection, "100", { ...guest, node: "n2" });
+    });
+    await service({ state: "started", node: "n2" });
+    await world.clock.advance(70_000);
+    expect(asked).toHaveLength(2);
+    expect(plans()[0]).toMatchObject({
+      phase: "Failed",
+      message: "vm/101: HA did not move it; gpvectl ha explain vm:101 says why",
+      moves: [{ state: "done" }, { state: "failed" }],
+    });
   });
 
   it("comes by itself where that is configured: violations at once, balance when it lasts; guests rest afterwards", async () => {

@@ -2,6 +2,7 @@
 // doing is in the plan's record, where the next one goes on.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
 import type { Policy } from "@gpve/domain/scheduler/policy.ts";
 import { imbalanceOf, planRebalance, steadyRounds, violationsOf } from "@gpve/domain/scheduler/rebalance.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -43,6 +44,8 @@ const ITSELF = "the rebalancer";
 
 /** Plans that are over are kept for so long. */
 const KEPT_MS = 7 * 86_400_000;
+/** The manager reads what it is told every few seconds; another one may have to take over first. */
+const HA_PAUSE_MS = 60_000;
 const MIGRATE = "POST /nodes/{node}/qemu/{vmid}/migrate";
 
 export class Rebalancer {
@@ -169,6 +172,7 @@ export class Rebalancer {
         }
         await note(at, { state: "moving", task });
         await taskEnd(records, task, signal);
+        if (task.includes(":hamigrate:")) await this.#movedByHa(move, signal);
         await note(at, { state: "done", doneAt: clock.now() });
       } catch (err) {
         if (signal.aborted) throw err;
@@ -206,6 +210,22 @@ export class Rebalancer {
     );
     if (typeof data === "string" && data.startsWith("UPID:")) return data;
     throw new AppError("internal.error", `node ${from} was asked to move ${guest} and named no task`);
+  }
+
+  /** The task has told HA, which moves the guest in its own time, or not at all. */
+  async #movedByHa({ guest, from }: PlannedMove, signal: AbortSignal): Promise<void> {
+    const { records, clock } = this.#deps;
+    const sid = guest.replace("/", ":");
+    let heardOf = clock.now();
+    while (records.collection(guestCollection).get(sid.slice(3))?.value.node === from) {
+      const manager = records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value;
+      const service = manager?.services[sid];
+      const isOnItsWay = service?.target !== undefined || service?.command !== undefined;
+      if (isOnItsWay) heardOf = clock.now();
+      else if (clock.now() - heardOf > HA_PAUSE_MS)
+        throw new AppError("operation.failed", `HA did not move it; gpvectl ha explain ${sid} says why`);
+      await clock.sleep(1000, signal);
+    }
   }
 
   async #change(id: string, change: (plan: PlanRecord) => PlanRecord): Promise<void> {
