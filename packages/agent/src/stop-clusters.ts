@@ -78,7 +78,7 @@ async function clear(folder: string, cluster: KeptCluster, { cgroups, networks }
     await cgroups.remove(vnodeId(cluster.name, vnode));
     if (cluster.network !== undefined) await networks.removeWorker(cluster.network, vnode.slot);
   }
-  if (cluster.network !== undefined) await networks.remove(cluster.network);
+  if (cluster.network !== undefined) await networks.clear(cluster.network);
 }
 
 function workersOf(ids: readonly string[]): readonly string[] {

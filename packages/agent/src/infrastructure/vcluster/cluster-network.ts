@@ -19,6 +19,7 @@ import {
 } from "@gpve/domain/vcluster/overlay.ts";
 import { replicaNumber } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { ClaimedNetworks } from "./claimed-networks.ts";
 import { ClusterOverlays } from "./cluster-overlay.ts";
 import { ClusterWall, type WallWayOut } from "./cluster-wall.ts";
 
@@ -69,14 +70,17 @@ export class ClusterNetworks {
   readonly #wall: ClusterWall;
   readonly #overlays: ClusterOverlays;
   readonly #wish: (cluster: ClusterName) => NetworkWish;
+  readonly #claims: ClaimedNetworks;
 
   constructor(
     exec: Exec,
     instanceId: string,
     runFolder: string,
     wish: (cluster: ClusterName) => NetworkWish = () => ({ taken: new Set() }),
+    claims = new ClaimedNetworks(runFolder),
   ) {
     this.#wish = wish;
+    this.#claims = claims;
     this.#exec = exec;
     this.#instance = instanceId.slice(0, 8);
     this.#wall = new ClusterWall({ exec, instanceId, runFolder });
@@ -100,12 +104,13 @@ export class ClusterNetworks {
     const { first = SUBNETS, taken } = this.#wish(cluster);
     for (let at = -1; at < SUBNETS; at++) {
       const index = at < 0 ? first : at;
-      if (index >= SUBNETS || taken.has(index)) continue;
+      if (index >= SUBNETS || taken.has(index) || this.#claims.isOthers(index)) continue;
       const { bridge } = this.describe(index);
       if (existsSync(`/sys/class/net/${bridge}`) || existsSync(`${NAMESPACES}/${this.#namespace(index)}`))
         continue;
       try {
         await this.#ip(["link", "add", "name", bridge, "type", "bridge"]);
+        this.#claims.claim(index);
         return index;
       } catch (err) {
         // Another took it in between.
@@ -127,6 +132,7 @@ export class ClusterNetworks {
     const { bridge, address } = network;
     const gateway = this.#gateway(index, overlay);
     const peers = overlay === undefined ? [] : overlayPeers(overlay);
+    this.#claims.claim(index);
     try {
       // Before anything can be sent through it.
       await this.#wall.add({ bridge, from: address, out, peers, egress });
@@ -244,6 +250,12 @@ export class ClusterNetworks {
   }
 
   async remove(index: number): Promise<void> {
+    await this.clear(index);
+    this.#claims.release(index);
+  }
+
+  /** What the kernel has of it. Its number stays its own, for when it is wanted again. */
+  async clear(index: number): Promise<void> {
     const { bridge } = this.describe(index);
     await this.removeControl(index);
     await this.#overlays.remove(index);

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -7,6 +7,7 @@ import { controlPlaneCertificates } from "@gpve/domain/vcluster/certificates.ts"
 import type { Exec } from "@gpve/kit/exec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
+import { ClaimedNetworks } from "./claimed-networks.ts";
 import { ClusterNetworks } from "./cluster-network.ts";
 import { ClusterWall, wallRules } from "./cluster-wall.ts";
 import { GuestFolder } from "../guest-process/guest-folder.ts";
@@ -140,6 +141,23 @@ describe("the network of a virtual cluster", () => {
     await networks.ensure(3_998);
     await networks.rest(3_999);
     expect(readFileSync(join(folder, "wall.nft"), "utf8")).toContain('iifname { "vcb3998" } drop');
+  });
+
+  test("keeps its number from another gpve of this machine while its bridge is gone", async () => {
+    const taken = new Set(Array.from({ length: 3_999 }, (_none, index) => index));
+    const of = (owner: string): ClusterNetworks => {
+      const run = join(folder, owner);
+      mkdirSync(run);
+      const claims = new ClaimedNetworks(run, join(folder, "claims"));
+      return new ClusterNetworks(exec, owner, run, () => ({ taken }), claims);
+    };
+    const [ours, theirs] = [of("ours"), of("theirs")];
+    const demo = { name: "demo", tenant: "default" };
+    expect(await ours.claim(demo)).toBe(3_999);
+    await ours.clear(3_999);
+    expect(await theirs.claim(demo)).toBe(4_000);
+    await ours.remove(3_999);
+    expect(await theirs.claim(demo)).toBe(3_999);
   });
 
   test("leads addresses of load balancers to a worker, and those that nobody has nowhere", async () => {
