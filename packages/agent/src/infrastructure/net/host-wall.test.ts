@@ -10,7 +10,7 @@ function kernel() {
   const exec: Exec = async (_file, args) => {
     const line = args.join(" ");
     if (state.broken) throw new AppError("internal.error", "nft: Operation not supported");
-    if (line === "list tables inet") return answer(state.text === "" ? "" : "table inet t\n");
+    if (line === "list tables") return answer(state.text === "" ? "" : "table inet t\n");
     if (line.startsWith("list")) return answer(state.text);
     state.text = line.startsWith("delete table") ? "" : line.replaceAll("add chain inet t ", "chain ");
     return answer("");

@@ -3,28 +3,31 @@
 // machine: they open no connection to it, except to its name servers; what is asked of them (the guest's SSH) they answer.
 import { isIPv4, isIPv6 } from "node:net";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { ignore } from "@gpve/kit/background.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
 import { USER_NETWORK_UIDS } from "../guest-process/guest-uid.ts";
+import { emptied, OwnTables, type OwnTablesOptions, removeTables } from "./own-tables.ts";
 
-export interface HostWallOptions {
-  readonly exec: Exec;
-  /** The table's name. */
-  readonly table: string;
+export interface HostWallOptions extends OwnTablesOptions {
   /** The host's, which user-mode networks ask for their guests. */
   readonly nameServers: () => readonly string[];
 }
 
 const USERS = `${USER_NETWORK_UIDS.first}-${USER_NETWORK_UIDS.last}`;
+const FAMILIES = ["inet"] as const;
 
 export class HostWall {
   readonly #options: HostWallOptions;
   /** Networks that are behind it. */
   readonly #ids = new Set<string>();
-  #writing: Promise<void> = Promise.resolve();
+  readonly #tables: OwnTables<string>;
 
   constructor(options: HostWallOptions) {
     this.#options = options;
+    this.#tables = new OwnTables(
+      options,
+      FAMILIES,
+      () => this.#ids,
+      () => hostWallCommands(options.table, options.nameServers()),
+    );
   }
 
   /** Resolves when it stands; without it no such network must start. */
@@ -52,31 +55,13 @@ export class HostWall {
     await this.ensure();
   }
 
-  /** Makes the kernel have what we have; one after the other. */
-  ensure(): Promise<void> {
-    const write = this.#writing.then(() => this.#write());
-    this.#writing = write.catch((err: unknown) => ignore(err, "told to whoever wanted it"));
-    return write;
+  async ensure(): Promise<void> {
+    await this.#tables.ensure();
   }
 
   async isWhole(): Promise<boolean> {
-    if (this.#ids.size === 0) return true;
-    try {
-      const { exec, table, nameServers } = this.#options;
-      const { stdout } = await exec("nft", ["list", "table", "inet", table]);
-      return [USERS, "jump machine", "chain machine", ...usable(nameServers())].every((each) =>
-        stdout.includes(each),
-      );
-    } catch (err) {
-      ignore(err, `no table: ${messageOf(err)}`);
-      return false;
-    }
-  }
-
-  async #write(): Promise<void> {
-    const { exec, table, nameServers } = this.#options;
-    if (this.#ids.size === 0) await removeHostWall(this.#options);
-    else await exec("nft", hostWallCommands(table, nameServers()));
+    const servers = usable(this.#options.nameServers());
+    return this.#ids.size === 0 || this.#tables.have([USERS, "jump machine", "chain machine", ...servers]);
   }
 }
 
@@ -84,10 +69,7 @@ export function hostWallCommands(table: string, nameServers: readonly string[]):
   const own = `inet ${table}`;
   const servers = usable(nameServers);
   return [
-    // Adding first makes the deletion succeed also when there was none.
-    `add table ${own};`,
-    `delete table ${own};`,
-    `add table ${own};`,
+    ...emptied(own),
     `add chain ${own} machine;`,
     `add chain ${own} outward { type filter hook output priority 0; policy accept; };`,
     `add rule ${own} outward meta skuid ${USERS} oifname "lo" jump machine;`,
@@ -101,13 +83,8 @@ export function hostWallCommands(table: string, nameServers: readonly string[]):
   ];
 }
 
-export async function removeHostWall({
-  exec,
-  table,
-}: Pick<HostWallOptions, "exec" | "table">): Promise<void> {
-  const { stdout } = await exec("nft", ["list", "tables", "inet"]);
-  if (stdout.split("\n").includes(`table inet ${table}`))
-    await exec("nft", ["delete", "table", "inet", table]);
+export function removeHostWall(options: OwnTablesOptions): Promise<void> {
+  return removeTables(options, FAMILIES);
 }
 
 function usable(nameServers: readonly string[]): string[] {

@@ -1,9 +1,7 @@
 // Keeps a line to its guest in the kernel: what has the line's mark leaves the node by that device, and the bridge by the
 // guest's taps, or not at all. So it does not matter what the guest makes the node believe of addresses and MAC addresses
 // between a look and the next packet. Tables of our own, replaced as a whole in one transaction.
-import { messageOf } from "@gpve/contracts/errors.ts";
-import { ignore } from "@gpve/kit/background.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
+import { emptied, OwnTables, type OwnTablesOptions, removeTables } from "./own-tables.ts";
 
 export interface Pin {
   readonly mark: number;
@@ -13,9 +11,7 @@ export interface Pin {
   readonly taps: readonly string[];
 }
 
-export interface LinePinsOptions {
-  readonly exec: Exec;
-  readonly table: string;
+export interface LinePinsOptions extends OwnTablesOptions {
   readonly random: (bytes: number) => Uint8Array;
 }
 
@@ -24,10 +20,16 @@ const FAMILIES = ["bridge", "inet"] as const;
 export class LinePins {
   readonly #options: LinePinsOptions;
   readonly #pins = new Map<number, Pin>();
-  #writing: Promise<void> = Promise.resolve();
+  readonly #tables: OwnTables<Pin>;
 
   constructor(options: LinePinsOptions) {
     this.#options = options;
+    this.#tables = new OwnTables(
+      options,
+      FAMILIES,
+      () => this.#pins.values(),
+      (pins) => pinCommands(options.table, pins),
+    );
   }
 
   /** Resolves when the kernel has it: nothing may be sent before. */
@@ -53,35 +55,13 @@ export class LinePins {
     if (this.#pins.size === 0) await this.ensure();
   }
 
-  /** Makes the kernel have what we have; one after the other, each with everything. */
-  ensure(): Promise<void> {
-    const write = this.#writing.then(() => this.#write());
-    this.#writing = write.catch((err: unknown) => ignore(err, "told to whoever wanted it"));
-    return write;
+  async ensure(): Promise<void> {
+    await this.#tables.ensure();
   }
 
-  /** Others may have loaded a firewall of their own. */
   async isWhole(): Promise<boolean> {
-    if (this.#pins.size === 0) return true;
-    try {
-      const { exec, table } = this.#options;
-      for (const family of FAMILIES) {
-        const { stdout } = await exec("nft", ["list", "table", family, table]);
-        if (!stdout.includes("chain out {")) return false;
-        if (![...this.#pins.values()].every(({ mark }) => stdout.includes(hex(mark)))) return false;
-      }
-      return true;
-    } catch (err) {
-      ignore(err, `no table: ${messageOf(err)}`);
-      return false;
-    }
-  }
-
-  async #write(): Promise<void> {
-    const { exec, table } = this.#options;
-    const pins = [...this.#pins.values()];
-    if (pins.length > 0) await exec("nft", pinCommands(table, pins));
-    else await removeLinePins(this.#options);
+    const marks = [...this.#pins.keys()].map(hex);
+    return marks.length === 0 || this.#tables.have(["chain out {", ...marks]);
   }
 
   /** Bits that neither Kubernetes' proxy nor what is known of others on hosts gives a meaning to. */
@@ -99,10 +79,7 @@ export function pinCommands(table: string, pins: readonly Pin[]): string[] {
   return FAMILIES.flatMap((family) => {
     const own = `${family} ${table}`;
     return [
-      // Adding first makes the deletion succeed also when there was none.
-      `add table ${own};`,
-      `delete table ${own};`,
-      `add table ${own};`,
+      ...emptied(own),
       `add set ${own} lines { type mark; };`,
       `add set ${own} ways { type mark . ifname; };`,
       `add chain ${own} out { type filter hook output priority -200; policy accept; };`,
@@ -117,14 +94,8 @@ export function pinCommands(table: string, pins: readonly Pin[]): string[] {
   });
 }
 
-export async function removeLinePins({
-  exec,
-  table,
-}: Pick<LinePinsOptions, "exec" | "table">): Promise<void> {
-  const { stdout } = await exec("nft", ["list", "tables"]);
-  const there = stdout.split("\n");
-  for (const family of FAMILIES)
-    if (there.includes(`table ${family} ${table}`)) await exec("nft", ["delete", "table", family, table]);
+export function removeLinePins(options: OwnTablesOptions): Promise<void> {
+  return removeTables(options, FAMILIES);
 }
 
 /** As nft lists them. */

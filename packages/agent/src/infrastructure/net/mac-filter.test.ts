@@ -11,7 +11,7 @@ function kernel(): { exec: Exec; text: () => string; flush: () => void; broken: 
   const exec: Exec = async (_file, args) => {
     const line = args.join(" ");
     if (isBroken) throw new AppError("internal.error", "nft: Operation not supported");
-    if (line === "list tables bridge") return answer(text === "" ? "" : "table bridge t\n");
+    if (line === "list tables") return answer(text === "" ? "" : "table bridge t\n");
     if (line === "list table bridge t") {
       if (text === "") throw new AppError("internal.error", "no such table");
       return answer(text);

@@ -1,9 +1,7 @@
 // `firewall=1` of a card: the guest sends with the card's own MAC address and no other, as with PVE's `macfilter`. One nft
 // table of the bridge family for all cards of an instance, replaced as a whole in one transaction. Cards are matched by
 // the name of their tap, so the filter is there before the tap is.
-import { messageOf } from "@gpve/contracts/errors.ts";
-import { ignore } from "@gpve/kit/background.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
+import { emptied, OwnTables, type OwnTablesOptions, removeTables } from "./own-tables.ts";
 
 export interface FilteredCard {
   readonly vmid: number;
@@ -11,25 +9,26 @@ export interface FilteredCard {
   readonly mac: string;
 }
 
-export interface MacFilterOptions {
-  readonly exec: Exec;
-  /** The table's name. */
-  readonly table: string;
-}
-
 /** Frames to link-local addresses (STP, LLDP) pass no prerouting hook, and teach the bridge addresses all the same. */
 const CHAINS = { forwarded: "prerouting", local: "input" } as const;
+const FAMILIES = ["bridge"] as const;
 
 export class MacFilter {
-  readonly #options: MacFilterOptions;
+  readonly #options: OwnTablesOptions;
+  readonly #tables: OwnTables<FilteredCard>;
   /** What must hold. */
   readonly #cards = new Map<string, FilteredCard>();
   /** What the kernel took last; undefined = it refused, and nobody knows. */
   #kept: ReadonlySet<FilteredCard> | undefined = new Set();
-  #writing: Promise<void> = Promise.resolve();
 
-  constructor(options: MacFilterOptions) {
+  constructor(options: OwnTablesOptions) {
     this.#options = options;
+    this.#tables = new OwnTables(
+      options,
+      FAMILIES,
+      () => this.#cards.values(),
+      (cards) => macFilterCommands(options.table, cards),
+    );
   }
 
   /** Resolves when the kernel has it. When it refuses, the card is as before: it has not come, or is filtered as it was. */
@@ -70,38 +69,21 @@ export class MacFilter {
     return card !== undefined && this.#kept?.has(card) === true;
   }
 
-  /** Makes the kernel have what we have; one after the other, each with everything. */
-  ensure(): Promise<void> {
-    const write = this.#writing.then(() => this.#write());
-    this.#writing = write.catch((err: unknown) => ignore(err, "told to whoever wanted it"));
-    return write;
+  async ensure(): Promise<void> {
+    try {
+      this.#kept = new Set(await this.#tables.ensure());
+    } catch (err) {
+      this.#kept = undefined;
+      throw err;
+    }
   }
 
   /** Whether the kernel has all of it; others may have loaded a firewall of their own. */
   async isWhole(): Promise<boolean> {
     if (this.#kept === undefined) return false;
-    if (this.#cards.size === 0) return true;
-    try {
-      const { stdout } = await this.#options.exec("nft", ["list", "table", "bridge", this.#options.table]);
-      const rules = Object.keys(CHAINS).every((name) => stdout.includes(`chain ${name} {`));
-      return rules && [...this.#cards.values()].every((card) => stdout.includes(element(card)));
-    } catch (err) {
-      ignore(err, `no table: ${messageOf(err)}`);
-      return false;
-    }
-  }
-
-  async #write(): Promise<void> {
-    const { exec, table } = this.#options;
-    const cards = [...this.#cards.values()];
-    try {
-      if (cards.length === 0) await removeMacFilter(this.#options);
-      else await exec("nft", macFilterCommands(table, cards));
-      this.#kept = new Set(cards);
-    } catch (err) {
-      this.#kept = undefined;
-      throw err;
-    }
+    const chains = Object.keys(CHAINS).map((name) => `chain ${name} {`);
+    const cards = [...this.#cards.values()].map(element);
+    return cards.length === 0 || this.#tables.have([...chains, ...cards]);
   }
 }
 
@@ -109,10 +91,7 @@ export class MacFilter {
 export function macFilterCommands(table: string, cards: readonly FilteredCard[]): string[] {
   const own = `bridge ${table}`;
   return [
-    // Adding first makes the deletion succeed also when there was none.
-    `add table ${own};`,
-    `delete table ${own};`,
-    `add table ${own};`,
+    ...emptied(own),
     `add set ${own} filtered { type ifname; };`,
     `add set ${own} allowed { type ifname . ether_addr; };`,
     ...Object.entries(CHAINS).flatMap(([name, hook]) => [
@@ -126,10 +105,8 @@ export function macFilterCommands(table: string, cards: readonly FilteredCard[])
   ];
 }
 
-export async function removeMacFilter({ exec, table }: MacFilterOptions): Promise<void> {
-  const { stdout } = await exec("nft", ["list", "tables", "bridge"]);
-  if (stdout.split("\n").includes(`table bridge ${table}`))
-    await exec("nft", ["delete", "table", "bridge", table]);
+export function removeMacFilter(options: OwnTablesOptions): Promise<void> {
+  return removeTables(options, FAMILIES);
 }
 
 function element({ tap, mac }: FilteredCard): string {
