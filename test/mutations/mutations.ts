@@ -148,10 +148,10 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a card whose MAC filter cannot be changed loses the one it has",
-    file: "packages/agent/src/infrastructure/net/mac-filter.ts",
+    file: "packages/agent/src/infrastructure/net/filter/mac-filter.ts",
     find: "        else this.#cards.set(card.tap, before);\n",
     replace: "        else this.#cards.delete(card.tap);\n",
-    tests: ["packages/agent/src/infrastructure/net/mac-filter.test.ts"],
+    tests: ["packages/agent/src/infrastructure/net/filter/mac-filter.test.ts"],
   },
   {
     name: "image tools take as many processes as they like",
@@ -374,17 +374,17 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a line to a guest goes to the node's own address",
-    file: "packages/agent/src/infrastructure/net/guest-dialer.ts",
+    file: "packages/agent/src/infrastructure/net/line/guest-dialer.ts",
     find: "    if (own !== undefined)\n",
     replace: "    if (own === address)\n",
-    tests: ["packages/agent/src/infrastructure/net/guest-dialer.test.ts"],
+    tests: ["packages/agent/src/infrastructure/net/line/guest-dialer.test.ts"],
   },
   {
     name: "a line to a guest leaves the bridge by any port",
-    file: "packages/agent/src/infrastructure/net/line-pins.ts",
+    file: "packages/agent/src/infrastructure/net/line/line-pins.ts",
     find: "oifname != @ways counter drop;",
     replace: "oifname != @ways counter accept;",
-    tests: ["packages/agent/src/infrastructure/net/line-pins.test.ts"],
+    tests: ["packages/agent/src/infrastructure/net/line/line-pins.test.ts"],
   },
   {
     name: "a browser's cookie alone opens a line to a guest",

@@ -1,7 +1,7 @@
 // Guests outlive whoever started them: a test that fails halfway would leave them to all tests after it.
 import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { natTableName } from "@gpve/agent/infrastructure/net/nat-table.ts";
+import { natTableName } from "@gpve/agent/infrastructure/net/nat/nat-table.ts";
 import { readJsonFile } from "@gpve/kit/atomic-file.ts";
 import { exec } from "@gpve/kit/exec.ts";
 

@@ -10,10 +10,10 @@ import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { exec } from "@gpve/kit/exec.ts";
-import { removeMacFilter } from "./infrastructure/net/mac-filter.ts";
-import { removeHostWall } from "./infrastructure/net/host-wall.ts";
-import { natTableName } from "./infrastructure/net/nat-table.ts";
-import { guestNetwork } from "./infrastructure/net/guest-network.ts";
+import { removeMacFilter } from "./infrastructure/net/filter/mac-filter.ts";
+import { removeHostWall } from "./infrastructure/net/filter/host-wall.ts";
+import { natTableName } from "./infrastructure/net/nat/nat-table.ts";
+import { guestNetwork } from "./infrastructure/net/nat/guest-network.ts";
 
 export interface StoppedGuests {
   /** Switched themselves off when asked. */

@@ -6,12 +6,12 @@
 // A cut takes both cables out of their switches: frames vanish and nobody is told, as with a real one.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { guestNetwork } from "@gpve/agent/infrastructure/net/guest-network.ts";
+import { guestNetwork } from "@gpve/agent/infrastructure/net/nat/guest-network.ts";
 import { listInterfaces } from "@gpve/agent/infrastructure/net/interfaces.ts";
-import type { NatBridge } from "@gpve/agent/infrastructure/net/nat-bridge.ts";
-import { natTable, natTableName } from "@gpve/agent/infrastructure/net/nat-table.ts";
-import { takenSubnets } from "@gpve/agent/infrastructure/net/taken-subnets.ts";
-import { freeSubnet } from "@gpve/agent/infrastructure/net/subnet.ts";
+import type { NatBridge } from "@gpve/agent/infrastructure/net/nat/nat-bridge.ts";
+import { natTable, natTableName } from "@gpve/agent/infrastructure/net/nat/nat-table.ts";
+import { takenSubnets } from "@gpve/agent/infrastructure/net/nat/taken-subnets.ts";
+import { freeSubnet } from "@gpve/agent/infrastructure/net/nat/subnet.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { exec } from "@gpve/kit/exec.ts";

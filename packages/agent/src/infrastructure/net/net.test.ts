@@ -10,11 +10,11 @@ import { silentLogger } from "@gpve/kit/logger.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { bridgeFacts, listBridges, type NetInterface, parseInterfaces } from "./interfaces.ts";
-import { keepGuestNetwork } from "./make-guest-network.ts";
-import { NatBridge } from "./nat-bridge.ts";
-import { kernelBridge } from "./nat-network.ts";
-import { limitRate } from "./rate-limit.ts";
-import { freeSubnet, ipv4Number, ipv4Range, ipv4Text } from "./subnet.ts";
+import { keepGuestNetwork } from "./nat/make-guest-network.ts";
+import { NatBridge } from "./nat/nat-bridge.ts";
+import { kernelBridge } from "./nat/nat-network.ts";
+import { limitRate } from "./filter/rate-limit.ts";
+import { freeSubnet, ipv4Number, ipv4Range, ipv4Text } from "./nat/subnet.ts";
 import { tapName } from "./tap-name.ts";
 import { VmBridges } from "./vm-bridges.ts";
 

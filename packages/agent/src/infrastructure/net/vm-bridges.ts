@@ -11,11 +11,11 @@ import { parseResolvConf } from "../host/resolv-conf.ts";
 import type { HostBridge, KeyedNet, VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listInterfaces } from "./interfaces.ts";
-import { kernelBridge } from "./nat-network.ts";
-import { HostWall } from "./host-wall.ts";
-import { MacFilter } from "./mac-filter.ts";
-import { natTableName } from "./nat-table.ts";
-import { limitRate, type RateTools, sweepLimits } from "./rate-limit.ts";
+import { kernelBridge } from "./nat/nat-network.ts";
+import { HostWall } from "./filter/host-wall.ts";
+import { MacFilter } from "./filter/mac-filter.ts";
+import { natTableName } from "./nat/nat-table.ts";
+import { limitRate, type RateTools, sweepLimits } from "./filter/rate-limit.ts";
 import { isPortFree } from "./local-port.ts";
 import { tapName, whyNoTaps } from "./tap-name.ts";
 

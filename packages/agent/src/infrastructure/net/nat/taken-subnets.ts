@@ -1,5 +1,5 @@
 import type { Exec } from "@gpve/kit/exec.ts";
-import { listInterfaces } from "./interfaces.ts";
+import { listInterfaces } from "../interfaces.ts";
 
 /** Addresses and routes of this host, which a network of ours must stay clear of. */
 export async function takenSubnets(exec: Exec): Promise<string[]> {

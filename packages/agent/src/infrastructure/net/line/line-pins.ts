@@ -1,7 +1,7 @@
 // Keeps a line to its guest in the kernel: what has the line's mark leaves the node by that device, and the bridge by the
 // guest's taps, or not at all. So it does not matter what the guest makes the node believe of addresses and MAC addresses
 // between a look and the next packet. Tables of our own, replaced as a whole in one transaction.
-import { emptied, OwnTables, type OwnTablesOptions, removeTables } from "./own-tables.ts";
+import { emptied, OwnTables, type OwnTablesOptions, removeTables } from "../filter/own-tables.ts";
 
 export interface Pin {
   readonly mark: number;

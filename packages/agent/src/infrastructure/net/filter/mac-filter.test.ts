@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { MacFilter, macFilterCommands } from "./mac-filter.ts";
-import { VmBridges } from "./vm-bridges.ts";
+import { VmBridges } from "../vm-bridges.ts";
 
 /** An nft that keeps the one table as text. */
 function kernel(): { exec: Exec; text: () => string; flush: () => void; broken: (yes: boolean) => void } {

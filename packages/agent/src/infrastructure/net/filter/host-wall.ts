@@ -3,7 +3,7 @@
 // machine: they open no connection to it, except to its name servers; what is asked of them (the guest's SSH) they answer.
 import { isIPv4, isIPv6 } from "node:net";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { USER_NETWORK_UIDS } from "../guest-process/guest-uid.ts";
+import { USER_NETWORK_UIDS } from "../../guest-process/guest-uid.ts";
 import { emptied, OwnTables, type OwnTablesOptions, removeTables } from "./own-tables.ts";
 
 export interface HostWallOptions extends OwnTablesOptions {

@@ -1,7 +1,7 @@
 // Which addresses a line may go to: those of the network that a guest's card shares with the node, and of nobody but a guest.
 import { BlockList, isIP, SocketAddress } from "node:net";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { NetInterface } from "./interfaces.ts";
+import type { NetInterface } from "../interfaces.ts";
 
 /** Never a guest's, or one that a guest could be believed to have. */
 const NEVER: readonly (readonly [cidr: string, what: string])[] = [

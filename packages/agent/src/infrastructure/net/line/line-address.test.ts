@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { isIPv4 } from "node:net";
 import { describe, expect, test } from "vitest";
-import type { NetInterface } from "./interfaces.ts";
+import type { NetInterface } from "../interfaces.ts";
 import { isOnLink, ownInterface, plainLineAddress } from "./line-address.ts";
 
 describe("an address to open a line to", () => {

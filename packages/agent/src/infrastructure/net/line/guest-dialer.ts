@@ -11,7 +11,7 @@ import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { listInterfaces, type NetInterface } from "./interfaces.ts";
+import { listInterfaces, type NetInterface } from "../interfaces.ts";
 import { isOnLink, ownInterface, plainLineAddress } from "./line-address.ts";
 import type { LinePins } from "./line-pins.ts";
 import type { LinePlace } from "./line-process.ts";

@@ -1,4 +1,4 @@
-import type { NetInterface } from "./interfaces.ts";
+import type { NetInterface } from "../interfaces.ts";
 
 export interface NatNetwork {
   /** As configurations name it: "vmbr0". */

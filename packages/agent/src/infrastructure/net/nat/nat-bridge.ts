@@ -12,7 +12,7 @@ import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
 import { identify, isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
 import { dnsmasqArgs } from "./dnsmasq-args.ts";
-import { listInterfaces, type NetInterface } from "./interfaces.ts";
+import { listInterfaces, type NetInterface } from "../interfaces.ts";
 import {
   instanceBridgeName,
   isGuestsBridge,
@@ -21,7 +21,7 @@ import {
   ownerAlias,
 } from "./nat-network.ts";
 import { natTable, natTableName } from "./nat-table.ts";
-import { sweepLimits } from "./rate-limit.ts";
+import { sweepLimits } from "../filter/rate-limit.ts";
 import { takenSubnets } from "./taken-subnets.ts";
 import { freeSubnet, ipv4Range, ipv4Text } from "./subnet.ts";
 

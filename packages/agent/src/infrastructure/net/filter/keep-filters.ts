@@ -1,9 +1,9 @@
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { keepGuestNetwork } from "./make-guest-network.ts";
-import type { LinePins } from "./line-pins.ts";
-import type { VmBridges } from "./vm-bridges.ts";
+import { keepGuestNetwork } from "../nat/make-guest-network.ts";
+import type { LinePins } from "../line/line-pins.ts";
+import type { VmBridges } from "../vm-bridges.ts";
 
 /** Filter and wall are made again where somebody took a part of them away. */
 export async function keepFilters(
