@@ -32,9 +32,8 @@ import { requireSnippet } from "./application/guest/snippet-volume.ts";
 import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { BridgeDialer } from "./infrastructure/net/line/guest-dialer.ts";
-import { LinePins } from "./infrastructure/net/line/line-pins.ts";
+import { LinePins, linesTableName } from "./infrastructure/net/line/line-pins.ts";
 import { openLine } from "./infrastructure/net/line/line-process.ts";
-import { natTableName } from "./infrastructure/net/nat/nat-table.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { openTerminal } from "./infrastructure/host/terminal-process.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
@@ -171,7 +170,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
   const consoleParts = { node, sessions, consoles, spice, shells };
   const pins = new LinePins({
     exec: parts.exec,
-    table: `${natTableName(data.instanceId)}_lines`,
+    table: linesTableName(data.instanceId),
     random: randomBytes,
   });
   const lines = new GuestLines({

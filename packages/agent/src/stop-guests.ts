@@ -12,6 +12,7 @@ import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus
 import { exec } from "@gpve/kit/exec.ts";
 import { removeMacFilter } from "./infrastructure/net/filter/mac-filter.ts";
 import { removeHostWall } from "./infrastructure/net/filter/host-wall.ts";
+import { linesTableName, removeLinePins } from "./infrastructure/net/line/line-pins.ts";
 import { natTableName } from "./infrastructure/net/nat/nat-table.ts";
 import { guestNetwork } from "./infrastructure/net/nat/guest-network.ts";
 
@@ -59,10 +60,13 @@ export async function stopGuests(
       if (guests.confinement.level === "full") {
         await guestNetwork(data, { clock }).teardown();
         const table = natTableName(data.instanceId);
-        for (const remove of [removeMacFilter, removeHostWall])
-          await remove({ exec, table }).catch((err: unknown) =>
-            ignore(err, "without nftables there is no filter"),
-          );
+        for (const remove of [
+          () => removeMacFilter({ exec, table }),
+          () => removeHostWall({ exec, table }),
+          // Of an agent that was killed while somebody had a line to a guest.
+          () => removeLinePins({ exec, table: linesTableName(data.instanceId) }),
+        ])
+          await remove().catch((err: unknown) => ignore(err, "without nftables there is no filter"));
       }
     }
     return {

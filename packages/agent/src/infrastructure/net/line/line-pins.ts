@@ -1,6 +1,7 @@
 // Keeps a line to its guest in the kernel: what has the line's mark leaves the node by that device, and the bridge by the
 // guest's taps, or not at all. So it does not matter what the guest makes the node believe of addresses and MAC addresses
 // between a look and the next packet. Tables of our own, replaced as a whole in one transaction.
+import { natTableName } from "../nat/nat-table.ts";
 import { emptied, OwnTables, type OwnTablesOptions, removeTables } from "../filter/own-tables.ts";
 
 export interface Pin {
@@ -92,6 +93,10 @@ export function pinCommands(table: string, pins: readonly Pin[]): string[] {
       ]),
     ];
   });
+}
+
+export function linesTableName(instanceId: string): string {
+  return `${natTableName(instanceId)}_lines`;
 }
 
 export function removeLinePins(options: OwnTablesOptions): Promise<void> {
