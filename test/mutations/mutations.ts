@@ -127,7 +127,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "an operation's steps are not written to the journal",
-    file: "packages/kit/src/operation/record-writer.ts",
+    file: "packages/kit/src/operation/journal-writer.ts",
     find: "        await this.#deps.session.write(record);\n        operation.writtenData",
     replace: "        if (isEnd) await this.#deps.session.write(record);\n        operation.writtenData",
     tests: ["packages/kit/src/operation"],

@@ -30,7 +30,7 @@ import { registerVmOperations } from "./application/qemu/vm-operations.ts";
 import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
 import { requireSnippet } from "./application/guest/snippet-volume.ts";
 import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
-import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
+import { ChannelGuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { BridgeDialer } from "./infrastructure/net/line/guest-dialer.ts";
 import { LinePins, linesTableName } from "./infrastructure/net/line/line-pins.ts";
 import { openLine } from "./infrastructure/net/line/line-process.ts";
@@ -87,7 +87,7 @@ export interface ComposedVms extends ComposedKind {
 export async function composeVms(parts: KindParts): Promise<ComposedVms> {
   const { data, node, records, clock, log, supervisor, processes, backupTools: tools } = parts;
   const configs = new VmConfigs({ node, records, sha1Hex: parts.sha1Hex, clock });
-  const agents = new GuestAgents({ clock });
+  const agents = new ChannelGuestAgents({ clock });
   const network = new VmBridges({ instanceId: data.instanceId, exec: parts.exec });
   const imageStorages = (): readonly string[] => parts.storages.imageStorages();
   const mappings = new NodeMappings({

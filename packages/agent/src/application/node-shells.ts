@@ -16,7 +16,7 @@ export interface NodeShellsDeps {
   readonly isRoot: boolean;
 }
 
-export interface ShellRequest {
+export interface OfferedShell {
   readonly authid: string;
   readonly command: string;
   readonly traceparent?: string;
@@ -33,7 +33,7 @@ export class NodeShells {
     deps.engine.register(deps.sessions.operation("vncshell"));
   }
 
-  async offer(request: ShellRequest): Promise<ConsoleOffer> {
+  async offer(request: OfferedShell): Promise<ConsoleOffer> {
     const { node, sessions, openTerminal, isRoot } = this.#deps;
     const argv = shellCommand(request.authid, request.command);
     if (!isRoot)

@@ -196,7 +196,7 @@ export const RemoveVmRequest = request({
 });
 
 /** `backup`: as /api/v1 has it, without where it goes. */
-export const VmBackupRequest = request({
+export const BackUpVmRequest = request({
   vmid,
   storage: Type.String(),
   backup: Type.Omit(VmBackupRequestSchema, ["storage"], { additionalProperties: false }),

@@ -273,7 +273,7 @@ export const agentRoutes = {
   ),
   "POST /gpve/nodes/{node}/vms/{vmid}/backup": route(
     check(["and", perm("/vms/{vmid}", "VM.Backup"), perm("/storage/{storage}", "Datastore.AllocateSpace")]),
-    message.VmBackupRequest,
+    message.BackUpVmRequest,
     message.UpidAnswer,
   ),
   "POST /gpve/nodes/{node}/vms/{vmid}/replicate": route(

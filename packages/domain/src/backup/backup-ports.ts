@@ -32,7 +32,7 @@ export interface TrackedDisk extends DiskAccess {
 /** What archives count disks in. */
 export const CLUSTER_BYTES = 65_536;
 
-export interface ImageRequest extends ImageLayer {
+export interface WantedImage extends ImageLayer {
   /** Images below it, nearest first, as our records have them. */
   readonly backing?: readonly ImageLayer[];
   readonly access: "ro" | "rw";
@@ -102,12 +102,12 @@ export interface ArchiveServer {
 /** Reads and writes disks, whoever has them. */
 export interface OpenDisks {
   /** Serves an image of a stopped VM while `use` runs. */
-  withImage<T>(image: ImageRequest, use: (disk: DiskAccess) => Promise<T>): Promise<T>;
+  withImage<T>(image: WantedImage, use: (disk: DiskAccess) => Promise<T>): Promise<T>;
   /** A disk that a running QEMU exports. */
   openExport(at: ExportPlace, name: string): Promise<DiskAccess>;
   /** The same with a dirty bitmap of the image or of the export. */
   withTrackedImage<T>(
-    image: ImageRequest & { readonly bitmap: string },
+    image: WantedImage & { readonly bitmap: string },
     use: (disk: TrackedDisk) => Promise<T>,
   ): Promise<T>;
   openTrackedExport(at: ExportPlace, name: string, bitmap: string): Promise<TrackedDisk>;

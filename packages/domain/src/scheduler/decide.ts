@@ -15,7 +15,7 @@ import {
 } from "./plugin.ts";
 import type { Policy } from "./policy.ts";
 
-export interface Decision {
+export interface PlacementDecision {
   /** undefined = no node can take it. */
   readonly node: string | undefined;
   readonly score: number;
@@ -46,7 +46,7 @@ export interface Prepared {
 /** Scores differ where they differ by more than this: sums of fractions depend on their order. */
 const GRAIN = 1e6;
 
-export function decide(state: ClusterState, request: PlacementRequest, policy: Policy): Decision {
+export function decide(state: ClusterState, request: PlacementRequest, policy: Policy): PlacementDecision {
   const prepared = prepare(state, request, policy);
   const { kept, refused, filters } = prepared;
   const nodes = state.nodes.length;

@@ -1,6 +1,6 @@
 // The same decision with all its reasons: every node, every filter that refuses it, every score it gets.
 import type { ClusterState } from "./cluster-state.ts";
-import { decide, partsOf, prepare, totalsOf, type Decision } from "./decide.ts";
+import { decide, partsOf, prepare, totalsOf, type PlacementDecision } from "./decide.ts";
 import type { PlacementRequest, Strategy } from "./model.ts";
 import type { Policy } from "./policy.ts";
 import { round } from "./words.ts";
@@ -18,7 +18,7 @@ export interface NodeVerdict {
   readonly parts?: Readonly<Record<string, number>>;
 }
 
-export interface Explanation extends Decision {
+export interface Explanation extends PlacementDecision {
   readonly strategy: Strategy;
   /** Weights of what `parts` has. */
   readonly weights: Readonly<Record<string, number>>;
@@ -75,7 +75,7 @@ export function explainAnew(state: ClusterState, request: PlacementRequest, poli
 }
 
 /** For who may not see nodes: how many, and what stood against them. */
-export function refusalText({ nodes, refused }: Pick<Decision, "nodes" | "refused">): string {
+export function refusalText({ nodes, refused }: Pick<PlacementDecision, "nodes" | "refused">): string {
   if (nodes === 0) return "the cluster has no nodes";
   const parts = Object.entries(refused)
     .toSorted(([a, many], [b, few]) => few - many || (a < b ? -1 : 1))

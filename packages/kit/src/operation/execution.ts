@@ -10,7 +10,7 @@ import { LiveOperation } from "./live-operation.ts";
 import type { CrashInjector, OperationEvent, OperationLogger, TaskLogSink } from "./ports.ts";
 import { lastLogLine } from "./record.ts";
 import type { OperationRecord } from "./record.ts";
-import { RecordWriter } from "./record-writer.ts";
+import { JournalWriter } from "./journal-writer.ts";
 import { ResourceQueues } from "./resource-queues.ts";
 import type { QueueEntry } from "./resource-queues.ts";
 import { Halted, runOperation } from "./runner.ts";
@@ -43,14 +43,14 @@ export class Execution {
   readonly #running = new Map<string, Promise<void>>();
   /** Those among them that only wait for somebody outside. */
   readonly #idle = new Set<string>();
-  readonly #writer: RecordWriter;
+  readonly #writer: JournalWriter;
   #isDraining = false;
   #sequence = 0;
 
   constructor(deps: ExecutionDeps) {
     this.#deps = deps;
     this.#queues = new ResourceQueues(() => this.#pump());
-    this.#writer = new RecordWriter({ ...deps, halt: this.#halt.signal });
+    this.#writer = new JournalWriter({ ...deps, halt: this.#halt.signal });
     deps.session.lost.addEventListener("abort", () => this.#halt.abort(deps.session.lost.reason), {
       once: true,
     });

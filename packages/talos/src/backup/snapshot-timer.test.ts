@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { calendars, cronLine, parseCron, systemdUnits, type TimerRequest } from "./snapshot-timer.ts";
+import { calendars, cronLine, cronFields, systemdUnits, type TimerRequest } from "./snapshot-timer.ts";
 
 const request: TimerRequest = {
   cluster: "prod",
@@ -23,7 +23,7 @@ test("cron's fields become calendars of systemd", () => {
 test.each(["every six hours", "60 * * * *", "* * * *", "0 5-3 * * *", "*/0 * * * *", "0 0 0 * *"])(
   "%s is refused",
   (schedule) => {
-    expect(() => parseCron(schedule)).toThrow(/no schedule/);
+    expect(() => cronFields(schedule)).toThrow(/no schedule/);
   },
 );
 

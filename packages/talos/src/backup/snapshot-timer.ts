@@ -30,7 +30,7 @@ const fields: readonly Field[] = [
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /** Refuses (config.invalid) what cron would not take. */
-export function parseCron(schedule: string): readonly string[] {
+export function cronFields(schedule: string): readonly string[] {
   const words = schedule.trim().split(/\s+/);
   if (words.length !== fields.length)
     throw refused(schedule, "it has five fields: minute hour day month weekday");
@@ -58,7 +58,7 @@ const refused = (schedule: string, why: string): AppError =>
 
 /** OnCalendar= lines. cron runs when day or weekday is right, a calendar when both are: two lines say the same. */
 export function calendars(schedule: string): readonly string[] {
-  const [minute = "", hour = "", day = "", month = "", weekday = ""] = parseCron(schedule);
+  const [minute = "", hour = "", day = "", month = "", weekday = ""] = cronFields(schedule);
   const time = `${calendarField(hour, 23)}:${calendarField(minute, 59)}:00`;
   const months = calendarField(month, 12);
   const onDays = `*-${months}-${calendarField(day, 31)} ${time}`;
@@ -128,7 +128,7 @@ WantedBy=timers.target
 
 /** A line for `crontab -e`; the token is read from the file by the shell that cron starts. */
 export function cronLine(request: TimerRequest): string {
-  parseCron(request.schedule);
+  cronFields(request.schedule);
   const words = command(request).map(shellWord).join(" ");
   const text = `set -a; . ${shellWord(request.environmentFile)}; cd ${shellWord(request.folder)} && ${words}`;
   // cron takes an unescaped % for the end of the command.

@@ -1,7 +1,7 @@
 // Values that others would refuse later: cron, age, Kubernetes and its API server.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isIPv6 } from "node:net";
-import { parseCron } from "../backup/snapshot-timer.ts";
+import { cronFields } from "../backup/snapshot-timer.ts";
 import { isRecipient } from "../secrets/age-text.ts";
 import { balancerOf, balancerSmbios } from "./balancer.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
@@ -19,7 +19,7 @@ const TAINT = new RegExp(`^((${NAME})?:)?(NoSchedule|PreferNoSchedule|NoExecute)
 
 const schedule: Rule = ({ backup }) => {
   try {
-    parseCron(backup.etcd.schedule);
+    cronFields(backup.etcd.schedule);
     return [];
   } catch (err) {
     if (!(err instanceof AppError)) throw err;

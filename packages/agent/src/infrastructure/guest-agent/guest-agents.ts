@@ -5,7 +5,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { GuestAgentClient } from "./guest-agent-client.ts";
 
 /** One conversation per running guest: the channel has no way to tell two speakers apart. */
-export class GuestAgents {
+export class ChannelGuestAgents {
   readonly #clients = new Map<
     string,
     { readonly process: GuestProcess; readonly client: GuestAgentClient }

@@ -13,7 +13,7 @@ export interface KindCard {
 }
 
 /** Written before the start; with `state` it says who the process is. */
-export interface GuestCard extends KindCard {
+export interface ProcessCard extends KindCard {
   readonly id: string;
   readonly label: string;
   readonly bootId: string;
@@ -107,11 +107,11 @@ export class GuestFolder {
     return this.file(`${name}.sock`);
   }
 
-  readCard(): GuestCard | undefined {
-    return this.#read("guest.json") as GuestCard | undefined;
+  readCard(): ProcessCard | undefined {
+    return this.#read("guest.json") as ProcessCard | undefined;
   }
 
-  writeCard(card: GuestCard): void {
+  writeCard(card: ProcessCard): void {
     writeFileWhole(this.file("guest.json"), `${JSON.stringify(card)}\n`);
   }
 

@@ -19,14 +19,14 @@ import type { GuestCgroups } from "../cgroup/guest-cgroups.ts";
 import { askSupervisor } from "../supervisor/control.ts";
 import { causeOf } from "./exit-cause.ts";
 import { ExitWatch, isRunning } from "./exit-watch.ts";
-import type { EndNote, ExitRecord, GuestCard, GuestFolder, GuestState } from "./guest-folder.ts";
+import type { EndNote, ExitRecord, ProcessCard, GuestFolder, GuestState } from "./guest-folder.ts";
 import { realPlace } from "./guest-view.ts";
 import { giveBack, lendFile } from "./lent-files.ts";
 import { processUsage } from "./process-usage.ts";
 
 export interface SupervisedGuestParts {
   readonly folder: GuestFolder;
-  readonly card: GuestCard;
+  readonly card: ProcessCard;
   readonly state: GuestState;
   readonly cgroups: GuestCgroups | undefined;
   readonly clock: Clock;
@@ -220,7 +220,7 @@ export class SupervisedGuest implements GuestProcess {
 
 export function exitOf(
   folder: GuestFolder,
-  card: GuestCard,
+  card: ProcessCard,
   record: ExitRecord | undefined,
   clock: Clock,
   cgroups: GuestCgroups | undefined,

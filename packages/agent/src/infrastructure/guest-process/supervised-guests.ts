@@ -28,7 +28,7 @@ import { spawnReporting } from "@gpve/kit/spawn.ts";
 import { GuestCgroups } from "../cgroup/guest-cgroups.ts";
 import { renderSpec } from "../supervisor/spec-file.ts";
 import { isRunning, recordOf } from "./exit-watch.ts";
-import { type GuestCard, GuestFolder, type GuestState, type KindCard } from "./guest-folder.ts";
+import { type ProcessCard, GuestFolder, type GuestState, type KindCard } from "./guest-folder.ts";
 import { GuestUids } from "./guest-uid.ts";
 import { prepareFile } from "./guest-view.ts";
 import { giveBack, lendFile } from "./lent-files.ts";
@@ -255,7 +255,7 @@ export class SupervisedGuests implements GuestProcesses {
       // Root needs no help, and what it serves is others'.
       if (uid !== 0) for (const file of start.files) await lendFile(folder, file, uid);
     }
-    const card: GuestCard = {
+    const card: ProcessCard = {
       id: start.id,
       label: start.label,
       bootId: bootId(),
@@ -316,11 +316,11 @@ export class SupervisedGuests implements GuestProcesses {
     return this.connect(parts, { timeoutMs: ADOPT_TIMEOUT_MS });
   }
 
-  #partsOf(folder: GuestFolder, card: GuestCard, state: GuestState): SupervisedGuestParts {
+  #partsOf(folder: GuestFolder, card: ProcessCard, state: GuestState): SupervisedGuestParts {
     return { folder, card, state, cgroups: this.#cgroups, clock: this.clock, log: this.options.log };
   }
 
-  async #adoptOne(folder: GuestFolder, card: GuestCard): Promise<SupervisedGuest | EndedGuest | undefined> {
+  async #adoptOne(folder: GuestFolder, card: ProcessCard): Promise<SupervisedGuest | EndedGuest | undefined> {
     const ended = (record: ReturnType<GuestFolder["readExit"]>): EndedGuest => ({
       id: card.id,
       label: card.label,

@@ -1,6 +1,6 @@
 // Who belongs to an etcd, through the JSON side of its API.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { StoreMember } from "@gpve/domain/vcluster/replicas/member-plan.ts";
+import type { EtcdMember } from "@gpve/domain/vcluster/replicas/member-plan.ts";
 import { type KubeAnswer, kubeCall, type KubeCredentials } from "./kube-api.ts";
 
 const ASK_MS = 3_000;
@@ -11,7 +11,7 @@ const CHANGE_MS = 5_000;
 export async function listMembers(
   at: KubeCredentials,
   signal: AbortSignal,
-): Promise<readonly StoreMember[] | undefined> {
+): Promise<readonly EtcdMember[] | undefined> {
   const { status, body } = await call(at, "cluster/member/list", {}, ASK_MS, signal);
   return status === 200 ? readMembers(body) : undefined;
 }
@@ -68,7 +68,7 @@ function call(
   return kubeCall(at, { method: "POST", path: `/v3/${path}`, body }, soon);
 }
 
-function readMembers(text: string): readonly StoreMember[] {
+function readMembers(text: string): readonly EtcdMember[] {
   const { members = [] } = JSON.parse(text) as {
     members?: readonly {
       readonly ID: string;

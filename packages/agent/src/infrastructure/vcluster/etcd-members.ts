@@ -12,7 +12,7 @@ import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import {
   type MemberStep,
   nextMemberStep,
-  type StoreMember,
+  type EtcdMember,
 } from "@gpve/domain/vcluster/replicas/member-plan.ts";
 import { memberName, replicaNumber } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
@@ -123,7 +123,7 @@ export class EtcdMembers {
     member: JoiningMember,
     addresses: readonly string[],
     signal: AbortSignal,
-  ): Promise<{ readonly at: KubeCredentials; readonly members: readonly StoreMember[] } | undefined> {
+  ): Promise<{ readonly at: KubeCredentials; readonly members: readonly EtcdMember[] } | undefined> {
     for (const address of addresses) {
       const at = member.credentials({ address, port: ETCD_PORT });
       try {

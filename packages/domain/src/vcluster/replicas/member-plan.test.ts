@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type MemberView, nextMemberStep, type StoreMember } from "./member-plan.ts";
+import { type MemberView, nextMemberStep, type EtcdMember } from "./member-plan.ts";
 
 const url = (slot: number): string => `https://100.88.0.${2 + slot}:2380`;
-const member = (slot: number, more: Partial<StoreMember> = {}): StoreMember => ({
+const member = (slot: number, more: Partial<EtcdMember> = {}): EtcdMember => ({
   id: String(slot),
   name: `member-${slot}`,
   peerUrls: [url(slot)],
@@ -64,7 +64,7 @@ describe("a replica's etcd", () => {
   test("three come to be a store of three in any order, and never cost the others their majority", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 200, maxLength: 200 }), (turns) => {
-        let members: StoreMember[] = [];
+        let members: EtcdMember[] = [];
         const data = new Set<number>();
         const running = new Set<number>();
         for (const slot of turns) {

@@ -3,7 +3,7 @@
 // cannot cost the others their majority, then a vote when it has what they have.
 
 /** As etcd tells it. */
-export interface StoreMember {
+export interface EtcdMember {
   readonly id: string;
   /** "" = it has been announced, and has never started. */
   readonly name: string;
@@ -25,7 +25,7 @@ export interface MemberView {
   /** Its process has been started. */
   readonly runs: boolean;
   /** undefined = none of them answers. */
-  readonly members: readonly StoreMember[] | undefined;
+  readonly members: readonly EtcdMember[] | undefined;
 }
 
 export type MemberStep =
@@ -43,13 +43,13 @@ export function nextMemberStep(view: MemberView): MemberStep {
   return runs ? nextOfRunning(view, members) : nextOfNew(view, members);
 }
 
-function nextOfRunning({ own }: MemberView, members: readonly StoreMember[]): MemberStep {
+function nextOfRunning({ own }: MemberView, members: readonly EtcdMember[]): MemberStep {
   const self = members.find(({ peerUrls }) => peerUrls.includes(own));
   if (self === undefined) return { do: "wait", why: "the others do not have it among them" };
   return self.isLearner ? { do: "promote", id: self.id } : { do: "done" };
 }
 
-function nextOfNew({ own, name, wanted }: MemberView, members: readonly StoreMember[]): MemberStep {
+function nextOfNew({ own, name, wanted }: MemberView, members: readonly EtcdMember[]): MemberStep {
   const replaced = members.find(({ peerUrls }) => !peerUrls.some((url) => wanted.includes(url)));
   if (replaced !== undefined)
     return { do: "remove", id: replaced.id, why: `${replaced.name || "a member"} was replaced` };

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { NO_ANSWERS, type Answers } from "../../quota/effects.ts";
 import { parseVmConfig } from "../config/parse-config.ts";
-import { vmEffects, type KnownVm, type VmRequest } from "./vm-effects.ts";
+import { vmEffects, type KnownVm, type JudgedRequest } from "./vm-effects.ts";
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
@@ -21,7 +21,7 @@ function effectsOf(
   params: Readonly<Record<string, unknown>>,
   { vms = [machine], answers = NO_ANSWERS }: { vms?: readonly KnownVm[]; answers?: Answers } = {},
 ) {
-  const request: VmRequest = {
+  const request: JudgedRequest = {
     params,
     vm: (vmid) => vms.find((each) => each.vmid === vmid),
     ofNode: () => vms,

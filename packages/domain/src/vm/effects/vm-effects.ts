@@ -35,7 +35,7 @@ export interface KnownVm {
   readonly backups?: number | undefined;
 }
 
-export interface VmRequest {
+export interface JudgedRequest {
   /** Checked by PVE's schema. */
   readonly params: Readonly<Record<string, unknown>>;
   /** undefined: there is no such VM. */
@@ -49,9 +49,9 @@ export interface VmRequest {
 }
 
 interface Row {
-  readonly effects: (request: VmRequest, answers: Answers) => readonly Effect[];
+  readonly effects: (request: JudgedRequest, answers: Answers) => readonly Effect[];
   /** Default: nothing has to be asked. */
-  readonly unknowns?: (request: VmRequest) => Unknowns;
+  readonly unknowns?: (request: JudgedRequest) => Unknowns;
 }
 
 const STATUS = "POST /nodes/{node}/qemu/{vmid}/status";
@@ -86,13 +86,13 @@ export function tagsOf(values: VmValues): readonly string[] {
   return splitList(values["tags"] ?? "");
 }
 
-function created({ params }: VmRequest, answers: Answers): readonly Effect[] {
+function created({ params }: JudgedRequest, answers: Answers): readonly Effect[] {
   const { set } = readConfigUpdate(params, { mayBeEmpty: true });
   const config = { ...emptyVmConfig, values: plannedValues(set, new Map(), answers) };
   return [newVm(Number(params["vmid"]), config, params, params["start"] === true)];
 }
 
-function restored({ params, vm }: VmRequest, { archived, sizes }: Answers): readonly Effect[] {
+function restored({ params, vm }: JudgedRequest, { archived, sizes }: Answers): readonly Effect[] {
   if (archived === undefined) return [];
   const vmid = Number(params["vmid"]);
   const { set } = readConfigUpdate(params, { mayBeEmpty: true });
@@ -105,7 +105,7 @@ function restored({ params, vm }: VmRequest, { archived, sizes }: Answers): read
   return [changed(there, config, starts)];
 }
 
-function cloned({ params, vm }: VmRequest): readonly Effect[] {
+function cloned({ params, vm }: JudgedRequest): readonly Effect[] {
   const source = vm(Number(params["vmid"]));
   if (source === undefined) return [];
   const { snapname } = params;
@@ -116,7 +116,7 @@ function cloned({ params, vm }: VmRequest): readonly Effect[] {
   return [newVm(Number(params["newid"]), config, params, false, source.sizes)];
 }
 
-function configured(request: VmRequest, answers: Answers): readonly Effect[] {
+function configured(request: JudgedRequest, answers: Answers): readonly Effect[] {
   return known(request, (vm) => {
     const update = readConfigUpdate(request.params, { mayBeEmpty: true });
     const set = plannedValues(update.set, vmVolumes(vm.config, vm.sizes), answers);
@@ -128,7 +128,7 @@ function configured(request: VmRequest, answers: Answers): readonly Effect[] {
   });
 }
 
-function resized(request: VmRequest): readonly Effect[] {
+function resized(request: JudgedRequest): readonly Effect[] {
   return known(request, (vm) => {
     const disk = String(request.params["disk"]);
     const text = vm.config.values[disk];
@@ -141,7 +141,7 @@ function resized(request: VmRequest): readonly Effect[] {
 }
 
 /** The same bytes, elsewhere. What is moved away is given back when it is gone, and makes room for nothing before. */
-function moved(request: VmRequest): readonly Effect[] {
+function moved(request: JudgedRequest): readonly Effect[] {
   const { disk, storage, "target-vmid": to, delete: goes } = request.params;
   return known(request, (vm) => {
     const drive = parseDrive(String(disk), vm.config.values[String(disk)] ?? "");
@@ -155,20 +155,20 @@ function moved(request: VmRequest): readonly Effect[] {
   });
 }
 
-function snapshotted(request: VmRequest): readonly Effect[] {
+function snapshotted(request: JudgedRequest): readonly Effect[] {
   const { vmstate } = request.params;
   return known(request, (vm) => [
     grown(vm, add({ snapshots: 1 }, vmstate === true ? ramOf(vm, undefined) : NOTHING)),
   ]);
 }
 
-function suspended(request: VmRequest): readonly Effect[] {
+function suspended(request: JudgedRequest): readonly Effect[] {
   const { todisk, statestorage } = request.params;
   if (todisk !== true) return [];
   return known(request, (vm) => [grown(vm, ramOf(vm, statestorage))]);
 }
 
-function rolledBack(request: VmRequest): readonly Effect[] {
+function rolledBack(request: JudgedRequest): readonly Effect[] {
   return known(request, (vm) => {
     const section = snapshotOf(vm.config, String(request.params["snapname"]));
     if (section === undefined) return [];
@@ -177,7 +177,7 @@ function rolledBack(request: VmRequest): readonly Effect[] {
   });
 }
 
-function startedAll({ params, ofNode }: VmRequest): readonly Effect[] {
+function startedAll({ params, ofNode }: JudgedRequest): readonly Effect[] {
   const { vms, force } = params;
   const named = typeof vms === "string" ? new Set(splitList(vms).map(Number)) : undefined;
   return ofNode()
@@ -189,7 +189,7 @@ function startedAll({ params, ofNode }: VmRequest): readonly Effect[] {
 }
 
 /** One more of each; what retention removes goes only when the new one is there. */
-function backedUp({ params, ofNode, inPool, may }: VmRequest): readonly Effect[] {
+function backedUp({ params, ofNode, inPool, may }: JudgedRequest): readonly Effect[] {
   const asked = params as VzdumpSelection;
   const { pool = "" } = asked;
   const isAll = pool === "" && selectsAll(asked);
@@ -199,14 +199,14 @@ function backedUp({ params, ofNode, inPool, may }: VmRequest): readonly Effect[]
     .map((vm) => grown(vm, { backups: (vm.backups ?? 0) + 1 }));
 }
 
-function unknownOfSet(request: VmRequest): Unknowns {
+function unknownOfSet(request: JudgedRequest): Unknowns {
   const { params, vm } = request;
   const there = vm(Number(params["vmid"]));
   const own = there === undefined ? new Map<string, number>() : vmVolumes(there.config, there.sizes);
   return { volumes: unknownVolumes(readConfigUpdate(params, { mayBeEmpty: true }).set, own) };
 }
 
-function known(request: VmRequest, effects: (vm: KnownVm) => readonly Effect[]): readonly Effect[] {
+function known(request: JudgedRequest, effects: (vm: KnownVm) => readonly Effect[]): readonly Effect[] {
   const vm = request.vm(Number(request.params["vmid"]));
   return vm === undefined ? [] : effects(vm);
 }
@@ -238,7 +238,7 @@ function storageOnly(demand: Effect["demand"]): Effect["demand"] {
 function newVm(
   vmid: number,
   config: VmConfig,
-  params: VmRequest["params"],
+  params: JudgedRequest["params"],
   starts: boolean,
   sizes: VolumeSizes = {},
 ): Effect {

@@ -2,7 +2,7 @@
 // and none is ever done twice.
 import type { Entry } from "@gpve/store/records/port.ts";
 
-export interface BackupRun {
+export interface BackupJobRun {
   readonly job: string;
   readonly node: string;
   /** Seconds: when it was last started, or found to have nothing to do. */
@@ -17,7 +17,7 @@ export interface BackupRun {
 
 export const backupRunCollection = {
   prefix: "/gpve/backup-runs/",
-  decode: (json: unknown) => json as BackupRun,
+  decode: (json: unknown) => json as BackupJobRun,
 };
 
 /** Job ids may hold any character but blanks. */
@@ -25,6 +25,6 @@ export function runId(job: string, node: string): string {
   return `${node}/${job}`;
 }
 
-export function runIdsOf(runs: readonly Entry<BackupRun>[], job: string): string[] {
+export function runIdsOf(runs: readonly Entry<BackupJobRun>[], job: string): string[] {
   return runs.filter(({ value }) => value.job === job).map(({ id }) => id);
 }

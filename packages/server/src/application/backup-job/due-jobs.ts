@@ -24,7 +24,7 @@ import { noteVolumes } from "../vcluster/note-volumes.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { BackupJobs } from "./backup-jobs.ts";
-import { backupRunCollection, runId, type BackupRun } from "./backup-runs.ts";
+import { backupRunCollection, runId, type BackupJobRun } from "./backup-runs.ts";
 
 export interface DueJobsDeps {
   readonly records: Records;
@@ -185,7 +185,7 @@ export class DueJobs {
   }
 
   /** False when another server was quicker, or the job changed meanwhile. */
-  #claim(job: BackupJob, node: string, startedAt: number, run: BackupRun): Promise<boolean> {
+  #claim(job: BackupJob, node: string, startedAt: number, run: BackupJobRun): Promise<boolean> {
     return this.#deps.records.transact((tx) => {
       const current = tx.get(backupJobCollection, job.id)?.value;
       const before = tx.get(backupRunCollection, runId(job.id, node))?.value;
@@ -203,14 +203,14 @@ export class DueJobs {
     return this.#isRunning(run) ? undefined : this.#eventAfter(job, run, startedAt);
   }
 
-  #eventAfter(job: BackupJob, run: BackupRun | undefined, startedAt: number): number | undefined {
+  #eventAfter(job: BackupJob, run: BackupJobRun | undefined, startedAt: number): number | undefined {
     const event = calendarOf(job);
     if (event === undefined) return undefined;
     const missedBefore = job.options["repeat-missed"] === true ? 0 : startedAt;
     return nextEvent(event, Math.max(job.since, run?.last ?? 0, missedBefore), this.#deps.zone());
   }
 
-  #isRunning(run: BackupRun | undefined): boolean {
+  #isRunning(run: BackupJobRun | undefined): boolean {
     if (run === undefined) return false;
     const { upid, clusterUpids = [], last } = run;
     return [...(upid === undefined ? [] : [upid]), ...clusterUpids].some((each) => {

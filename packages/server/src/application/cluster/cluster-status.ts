@@ -2,7 +2,7 @@ import { nodeListRow } from "./resource-rows.ts";
 import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 
-export interface ClusterIdentity {
+export interface OwnCluster {
   /** undefined = one node, no cluster. */
   readonly name: string | undefined;
   readonly localNode: string;
@@ -12,10 +12,7 @@ export interface ClusterIdentity {
 }
 
 /** One cluster row (when there is a cluster) and one row per node, as PVE lists them. */
-export function clusterStatus(
-  board: NodeBoard,
-  identity: ClusterIdentity,
-): readonly Record<string, unknown>[] {
+export function clusterStatus(board: NodeBoard, identity: OwnCluster): readonly Record<string, unknown>[] {
   const views = board.list();
   const local = localView(views, identity.localNode);
   const isAlone = identity.name === undefined && views.length <= 1;

@@ -12,7 +12,7 @@ import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { vmEffects, type KnownVm, type VmRequest } from "@gpve/domain/vm/effects/vm-effects.ts";
+import { vmEffects, type KnownVm, type JudgedRequest } from "@gpve/domain/vm/effects/vm-effects.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { isRefusal } from "../node/is-refusal.ts";
@@ -106,7 +106,7 @@ export class QuotaGate {
     if (call.route === VC_BACKUP_ROUTE) return { effects: [oneMoreBackup(call.params)], valid: {} };
     const route = pveRoute(call.route);
     const valid = checkSpan("validate", () => validParams(call, route));
-    const request: VmRequest = {
+    const request: JudgedRequest = {
       params: valid,
       vm: (vmid) => knownVm(view.guest(vmid)),
       ofNode: () => view.guestsOf(String(valid["node"])).flatMap((guest) => knownVm(guest) ?? []),

@@ -33,7 +33,7 @@ export interface ImportWork {
   readonly progress?: (fraction: number) => void;
 }
 
-export interface ImportTarget {
+export interface ImportedDrive {
   readonly vmid: number;
   /** "scsi0", for which it is. */
   readonly key: string;
@@ -45,7 +45,7 @@ export interface ImportTarget {
 export async function importDisk(
   host: ImportDiskPorts,
   from: string,
-  target: ImportTarget,
+  target: ImportedDrive,
   work: ImportWork,
 ): Promise<string> {
   await host.storages.plugin(target.storage).activate();
@@ -109,7 +109,7 @@ async function copyLive(
   host: ImportDiskPorts,
   from: string,
   { vmid, process, key }: DiskUser,
-  target: ImportTarget,
+  target: ImportedDrive,
   work: ImportWork,
 ): Promise<string> {
   if (isTpmState(key)) throw refused("cannot clone TPM state while VM is running");
@@ -148,7 +148,7 @@ async function convert(
   host: ImportDiskPorts,
   from: string,
   source: ImageSource,
-  { vmid, storage, format }: ImportTarget,
+  { vmid, storage, format }: ImportedDrive,
   { signal, log, progress }: ImportWork,
 ): Promise<string> {
   log(`importing ${from} to storage '${storage}'`);

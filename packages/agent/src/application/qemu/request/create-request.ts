@@ -38,7 +38,7 @@ export interface VmMakerDeps {
 }
 
 /** The parameters of PVE's method, checked by its schema, and what PVE has no word for. */
-export interface NewVmRequest {
+export interface NewVmParameters {
   readonly vmid: number;
   readonly start?: boolean | undefined;
   readonly pool?: string | undefined;
@@ -52,7 +52,7 @@ export interface NewVmRequest {
 /** Makes the checks that PVE makes before it forks, and answers with the UPID of the task. */
 export async function requestNewVm(
   deps: VmMakerDeps,
-  request: NewVmRequest,
+  request: NewVmParameters,
   ctx: RequestContext,
 ): Promise<string> {
   const { host } = deps;

@@ -2,12 +2,12 @@
 import { existsSync, rmSync } from "node:fs";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { ImageRequest } from "@gpve/domain/backup/backup-ports.ts";
+import type { WantedImage } from "@gpve/domain/backup/backup-ports.ts";
 import { imageFiles, imageName } from "../../image-tools/image-node.ts";
 import type { ImageTools } from "../../image-tools/image-tools.ts";
 import { NbdClient } from "./nbd-client.ts";
 
-export interface ServedImage extends ImageRequest {
+export interface ServedImage extends WantedImage {
   /** Read as it was in this internal snapshot. */
   readonly snapshot?: string;
   /** A dirty bitmap in the image, to be read with `changes`. */

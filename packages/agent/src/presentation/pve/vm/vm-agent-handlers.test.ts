@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { GuestAgents } from "../../../infrastructure/guest-agent/guest-agents.ts";
+import { ChannelGuestAgents } from "../../../infrastructure/guest-agent/guest-agents.ts";
 import { withFrozenFilesystems } from "../../../application/qemu/agent/use-guest-agent.ts";
 import type { WorldPorts } from "../../../testing/vm-world.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -9,7 +9,7 @@ import { madeUpRequest, madeUpVmHost } from "../../../testing/made-up-vm.ts";
 import { createVmAgentHandlers } from "./vm-agent-handlers.ts";
 
 let fake: FakeGuestAgent;
-let agents: GuestAgents;
+let agents: ChannelGuestAgents;
 let host: WorldPorts;
 let handlers: PveHandlers;
 let values: Record<string, string>;
@@ -18,7 +18,7 @@ const ctx = madeUpRequest();
 
 beforeEach(async () => {
   fake = await FakeGuestAgent.start();
-  agents = new GuestAgents({ clock: systemClock });
+  agents = new ChannelGuestAgents({ clock: systemClock });
   values = { agent: "1" };
   exited = Promise.withResolvers<never>();
   const process = {

@@ -6,7 +6,7 @@ import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { OwnHandlers } from "../../../application/agent.ts";
 import {
   requestNewVm,
-  type NewVmRequest,
+  type NewVmParameters,
   type VmMakerDeps,
 } from "../../../application/qemu/request/create-request.ts";
 import { submitRemoval, type VmRemoverDeps } from "../../../application/qemu/request/remove-request.ts";
@@ -29,7 +29,7 @@ export function createVmExtensions(
         throw new AppError("request.invalid", "config.pool is not the pool that was asked for");
       const asked = { ...keys, node, vmid: String(vmid), ...given({ pool }) };
       const { node: _node, ...params } = requireValidParams(method, asked, { source: "form" });
-      const request = params as unknown as NewVmRequest;
+      const request = params as unknown as NewVmParameters;
       if (request.archive !== undefined)
         throw new AppError("request.invalid", "config.archive: backups are restored by their own methods");
       return requestNewVm(deps, { ...request, vmid, start: running === true, microvm }, ctx);

@@ -4,11 +4,7 @@ import type { DatacenterOptions } from "@gpve/domain/cluster/datacenter-options.
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
-import {
-  clusterStatus,
-  nodeList,
-  type ClusterIdentity,
-} from "../../../application/cluster/cluster-status.ts";
+import { clusterStatus, nodeList, type OwnCluster } from "../../../application/cluster/cluster-status.ts";
 import type { DatacenterOptionsStore } from "../../../application/cluster/datacenter-options.ts";
 import { clusterLog, type ClusterLogSources } from "../../../application/cluster/cluster-log.ts";
 import { exportMetrics } from "../../../application/cluster/export-metrics.ts";
@@ -20,7 +16,7 @@ export interface ClusterHandlerDeps {
   readonly nextId: (wanted: number | undefined) => number;
   readonly board: NodeBoard;
   readonly resources: ListResources;
-  readonly identity: ClusterIdentity;
+  readonly identity: OwnCluster;
   readonly guests: () => readonly GuestRecord[];
   readonly log: ClusterLogSources;
 }

@@ -10,7 +10,7 @@ import type { OperationRecord } from "./record.ts";
 import { Halted } from "./runner.ts";
 import { isEnded } from "./states.ts";
 
-export interface RecordWriterDeps {
+export interface JournalWriterDeps {
   readonly session: JournalSession;
   readonly clock: Clock;
   readonly logger: OperationLogger;
@@ -20,10 +20,10 @@ export interface RecordWriterDeps {
 
 const RETRY_MS = [100, 250, 500, 1_000, 2_000] as const;
 
-export class RecordWriter {
-  readonly #deps: RecordWriterDeps;
+export class JournalWriter {
+  readonly #deps: JournalWriterDeps;
 
-  constructor(deps: RecordWriterDeps) {
+  constructor(deps: JournalWriterDeps) {
     this.#deps = deps;
   }
 
