@@ -1,8 +1,9 @@
 // House rules that no linter knows. What each rule protects is in docs/architecture.md and CONTRIBUTING.md.
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { errorCodes, errorKinds } from "@gpve/contracts/errors.ts";
+import { AppError, errorCodes, errorKinds, type ErrorCode } from "@gpve/contracts/errors.ts";
 import { pveRoutes } from "@gpve/contracts/pve/routes.ts";
+import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import { v1Routes } from "@gpve/contracts/v1/routes.ts";
 import { describe, expect, test } from "vitest";
 import { generatePveFiles } from "../tools/gen/pve-files.ts";
@@ -171,7 +172,8 @@ describe("documentation", () => {
     ];
     const documented = rows.map(([, code, kind, http, exit]) => `${code} ${kind} ${http} ${exit}`);
     const expected = Object.entries(errorCodes).map(
-      ([code, kind]) => `${code} ${kind} ${errorKinds[kind].http} ${errorKinds[kind].exit}`,
+      ([code, kind]) =>
+        `${code} ${kind} ${problemOf(new AppError(code as ErrorCode, "x")).status} ${errorKinds[kind].exit}`,
     );
     expect(documented.toSorted()).toEqual(expected.toSorted());
   });

@@ -43,7 +43,7 @@ export interface NodeCallsDeps {
   readonly agents: () => AgentDirectory | undefined;
   readonly localNode: string;
   readonly decide: Decide;
-  /** Stands before every call. Absent: nobody is bounded. */
+  /** Stands before every call. */
   readonly gate: Pick<QuotaGate, "pass">;
   /** Answers in a node's place what is not its own to do; undefined = it is. */
   readonly divert: (route: string, params: Params, ctx: Asking) => Promise<AgentReply | undefined>;
