@@ -89,7 +89,7 @@ const commands: Readonly<Record<string, CommandHelp>> = {
 
 export function overview(): string {
   return [
-    "gpve: virtual machines, containers and Kubernetes clusters on Linux machines, as one cloud",
+    "gpve: virtual machines and Kubernetes clusters on Linux machines, as one cloud",
     "",
     "Usage: ./gpve COMMAND [options]",
     "",
