@@ -1,4 +1,4 @@
-/** A connection to a socket that QEMU serves. */
+/** A connection to a socket that a guest's process serves. */
 export interface ConsoleSocket {
   readonly output: AsyncIterable<Uint8Array>;
   /** Resolves when more may be written. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-/** No websocket endpoint is served yet: PVE's own answer for a path that has none. */
+/** PVE's own answer for a path that has no websocket. */
 export function refuseUpgrade(req: IncomingMessage, socket: Socket): void {
   const path = (req.url ?? "").split("?", 1)[0]?.replace(/^\/api2\/[a-z]+/, "") ?? "";
   const text = `Method 'GET ${path}' not implemented`.replaceAll(/[^\t\x20-\x7e]/g, " ");

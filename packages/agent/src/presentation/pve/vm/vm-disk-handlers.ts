@@ -21,7 +21,7 @@ export function createDiskHandlers(deps: DiskRequestDeps): PveHandlers {
       const config = host.configs.get(vmid);
       const values = snapname === undefined ? config.values : requireSnapshot(config, snapname);
       const hasFeature = hasFeatureOnAll(host, values, feature, snapname);
-      // Every storage is this node's own, so far.
+      // Where else its storages are, a node does not know; a clone with `target` is judged by the server.
       return { hasFeature, nodes: [host.configs.node] };
     },
   };
