@@ -85,8 +85,7 @@ export function composeDirectory(
   local: AgentConnection | undefined,
 ): NodeDirectory {
   const { records, pki, membership, clock, movable, board } = parts;
-  const require = movable.require.bind(movable);
-  const moves = new GuestMoves({ records, clock, require });
+  const moves = new GuestMoves({ records, clock });
   return new NodeDirectory({
     nodes: records.collection(nodeRecords),
     ...(local === undefined ? {} : { local: new LocalAgent(local) }),
@@ -100,7 +99,11 @@ export function composeDirectory(
         isAwaited: () => board.isAwaited(name),
         clock,
       });
-      return withGuestMoves(withGuestPermits(agent, { records, clock }), moves);
+      return withGuestMoves(
+        withGuestPermits(agent, { records, clock }),
+        moves,
+        movable.require.bind(movable),
+      );
     },
   });
 }

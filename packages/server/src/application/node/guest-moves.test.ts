@@ -1,4 +1,4 @@
-import { isAppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { moveCollection, MOVE_KEPT_MS, type GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import { decided } from "@gpve/domain/access/testing/decided.ts";
@@ -38,6 +38,10 @@ beforeEach(async () => {
   });
 });
 
+/** n3 is full. */
+const requireMovable = (vmid: number, target: string): void => {
+  if (target === "n3") throw new AppError("capacity.exceeded", `n3 has no room for VM ${vmid}`);
+};
 const guest = () => records.collection(guestCollection).get("100")?.value;
 const notes = (): string[] =>
   records
@@ -63,6 +67,7 @@ describe("a move", () => {
         close: () => undefined,
       },
       moves,
+      requireMovable,
     );
     const call = (route: string, params: Record<string, unknown>): Promise<unknown> =>
       agent.call(
@@ -86,6 +91,8 @@ describe("a move", () => {
     });
     await expect(call(ROUTE, { vmid: 100, target: "n9" })).rejects.toThrow("no such cluster node 'n9'");
     expect(await code(call(ROUTE, { vmid: 100, target: "n1" }))).toBe("request.invalid");
+    expect(await code(call(ROUTE, { vmid: 102, target: "n3" }))).toBe("capacity.exceeded");
+    expect([notes(), told.length]).toEqual([["100.r1", "101.r1"], 4]);
   });
 
   test("is noted with what is wanted of it, and how far the nodes are from each other", async () => {
@@ -100,6 +107,7 @@ describe("a move", () => {
         close: () => undefined,
       },
       moves,
+      requireMovable,
     );
     const ask = async (requestId: string, more: Record<string, unknown>): Promise<GuestMove | undefined> => {
       const params = { vmid: 100, target: "n2", ...more };

@@ -28,9 +28,10 @@ import type { RemoteAgentConnection } from "./directory.ts";
 export interface GuestMovesDeps {
   readonly records: Records;
   readonly clock: Clock;
-  /** Throws what stands in the way of a move. */
-  readonly require?: (vmid: number, target: string, targetstorage: unknown) => void;
 }
+
+/** Throws what stands in the way of a move. */
+export type RequireMovable = (vmid: number, target: string, targetstorage: unknown) => void;
 
 interface Named {
   readonly vmid: number;
@@ -47,37 +48,17 @@ const CLONES_GUEST: ReadonlySet<string> = new Set(["POST /nodes/{node}/qemu/{vmi
 const SWEPT_AT_ONCE = 50;
 const REGION_LABEL = `${TOPOLOGY_PREFIX}region`;
 
-/** How whoever asks for a move would have it. */
-export interface MoveWishes {
-  readonly targetstorage?: unknown;
-  readonly compression?: GuestMove["compression"];
-}
-
 export class GuestMoves {
   readonly #records: Records;
   readonly #clock: Clock;
-  readonly #require: NonNullable<GuestMovesDeps["require"]>;
 
-  constructor({ records, clock, require = () => undefined }: GuestMovesDeps) {
+  constructor({ records, clock }: GuestMovesDeps) {
     this.#records = records;
     this.#clock = clock;
-    this.#require = require;
   }
 
-  /** Before the node is told. Refuses what no node could do. */
-  async open(node: string, vmid: number, target: string, id: string, asked: MoveWishes = {}): Promise<void> {
-    if (target === node) throw parameterError({ target: "target is local node." });
-    const { targetstorage, compression } = asked;
-    this.#require(vmid, target, targetstorage);
-    await this.#note(node, vmid, target, id, compression);
-  }
-
-  /** Before the node is told to make the guest: it is to end on another one. */
-  openClone(node: string, newid: number, target: string, id: string): Promise<void> {
-    return this.#note(node, newid, target, id);
-  }
-
-  async #note(
+  /** Before the node is told to move the guest, or to make one that is to end on another node. */
+  async open(
     node: string,
     vmid: number,
     target: string,
@@ -145,7 +126,11 @@ export class GuestMoves {
   }
 }
 
-export function withGuestMoves(agent: RemoteAgentConnection, moves: GuestMoves): RemoteAgentConnection {
+export function withGuestMoves(
+  agent: RemoteAgentConnection,
+  moves: GuestMoves,
+  requireMovable: RequireMovable,
+): RemoteAgentConnection {
   return {
     node: agent.node,
     call: async (request, signal) => {
@@ -154,16 +139,15 @@ export function withGuestMoves(agent: RemoteAgentConnection, moves: GuestMoves):
       const newid = Number(params["newid"]);
       const isElsewhere = typeof target === "string" && target !== agent.node && target !== "localhost";
       if (CLONES_GUEST.has(decision.route) && isElsewhere && Number.isSafeInteger(newid))
-        await moves.openClone(agent.node, newid, target, requestId);
+        await moves.open(agent.node, newid, target, requestId);
       if (!MOVES_GUEST.has(decision.route) || !Number.isSafeInteger(vmid) || typeof target !== "string")
         return agent.call(request, signal);
       const { compression, postcopy, ...told } = params;
       if (postcopy !== undefined) throw noPostcopy(vmid);
-      const wishes = {
-        targetstorage: params["targetstorage"],
-        ...given({ compression: onOff(compression) }),
-      };
-      await moves.open(agent.node, vmid, target, requestId, wishes);
+      const asked = onOff(compression);
+      if (target === agent.node) throw parameterError({ target: "target is local node." });
+      requireMovable(vmid, target, params["targetstorage"]);
+      await moves.open(agent.node, vmid, target, requestId, asked);
       return agent.call({ ...request, params: told }, signal);
     },
     ...(agent.tunnel === undefined ? {} : { tunnel: agent.tunnel.bind(agent) }),
