@@ -17,7 +17,8 @@ import { placementKey, placementsDef, placementTurnsDef, schedulingDef } from ".
 
 const GiB = 1024 ** 3;
 const { signal } = new AbortController();
-const terms = { by: "joe@pve", signal, maySeeNodes: true };
+const HOUR_MS = 3_600_000;
+const terms = { by: "joe@pve", signal, maySeeNodes: true, keptMs: HOUR_MS };
 const part = (id: string, cpu: number, rules: SchedulingRules = {}, labels = {}): PlacementRequest => ({
   id,
   kind: "vc",
@@ -81,21 +82,19 @@ describe("placing", () => {
   });
 
   it("says nothing of nodes to who may not see them", async () => {
-    const refused = world.scheduler.placer.place(part("vc/x", 99), { by: "t@pve", signal });
+    const refused = world.scheduler.placer.place(part("vc/x", 99), { by: "t@pve", signal, keptMs: HOUR_MS });
     await expect(refused).rejects.toThrow(
       /^no node can take vc\/x: 0 of 2 nodes can take it: 2 by EnoughCpus$/,
     );
   });
 
-  it("places all or none", async () => {
+  it("keeps apart what is promised one after the other", async () => {
     const { placer } = world.scheduler;
     const apart = { antiAffinity: { required: [{ guests: "app=etcd" }] } };
-    const parts = (count: number) =>
-      Array.from({ length: count }, (_, at) => part(`vc/a/${at}`, 1, apart, { app: "etcd" }));
-    await expect(placer.placeAll(parts(3), terms)).rejects.toThrow(/GuestAffinity/);
-    expect([used("n1"), used("n2")]).toEqual([0, 0]);
-    const placed = await placer.placeAll(parts(2), terms);
+    const place = (id: string) => placer.place(part(id, 1, apart, { app: "etcd" }), terms);
+    const placed = [await place("vm/1"), await place("vm/2")];
     expect(new Set(placed.map(({ node }) => node)).size).toBe(2);
+    await expect(place("vm/3")).rejects.toThrow(/GuestAffinity/);
   });
 
   it("lets the loser look again when two servers take the same node at once", async () => {
@@ -128,7 +127,7 @@ describe("placing", () => {
 
   it("waits for room where it may, higher priority first, and gives up in time", async () => {
     const { placer, figures } = world.scheduler;
-    const full = await placer.placeAll([part("vc/1", 4), part("vc/2", 4)], terms);
+    const full = [await placer.place(part("vc/1", 4), terms), await placer.place(part("vc/2", 4), terms)];
     const order: string[] = [];
     const wait = (id: string, priority: number) =>
       placer.place(part(id, 4, { waitSeconds: 60, priority }), terms).then((placed) => order.push(placed.id));

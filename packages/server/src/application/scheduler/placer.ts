@@ -1,8 +1,8 @@
 // Decides on the state of this moment and promises the place in one transaction. Every promise on a node raises its turn,
 // which the transaction compares: of two servers that decide at once for one node, one looks again.
 //
-// The port for whatever is placed: VMs and CTs, whose promise ends when their record shows what came of it, and parts of
-// virtual clusters, whose promise is what they take until it is released.
+// A promise ends when the guest's record shows what came of it, when it is released, or with its time. What virtual clusters
+// take is in their own records: their nodes are ordered by a preview, and nothing is promised.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { explainAnew, refusalText, type Explanation } from "@gpve/domain/scheduler/explain.ts";
 import type { PlacementRequest } from "@gpve/domain/scheduler/model.ts";
@@ -30,8 +30,8 @@ export interface PlaceTerms {
   readonly by: string;
   /** It runs as soon as it is made. */
   readonly starts?: boolean;
-  /** How long its place is kept for it; absent = until `release`. */
-  readonly keptMs?: number;
+  /** How long its place is kept for it. */
+  readonly keptMs: number;
   readonly signal: AbortSignal;
   /** Whether who asks may see nodes: the reasons are told by node. */
   readonly maySeeNodes?: boolean;
@@ -82,18 +82,6 @@ export class Placer {
         gaveUp: () => refused(request, last, terms),
       },
     );
-  }
-
-  /** All or none, each with the others in mind: replicas that must be apart. */
-  async placeAll(requests: readonly PlacementRequest[], terms: PlaceTerms): Promise<readonly Placed[]> {
-    const placed: Placed[] = [];
-    try {
-      for (const request of requests) placed.push(await this.place(request, terms));
-    } catch (err) {
-      await this.release(placed.map(({ id }) => id));
-      throw err;
-    }
-    return placed;
   }
 
   /** Gives the places back. */
@@ -193,7 +181,7 @@ export class Placer {
           request,
           node,
           at,
-          ...(keptMs === undefined ? {} : { until: at + keptMs }),
+          until: at + keptMs,
           starts,
           by,
           lost,
