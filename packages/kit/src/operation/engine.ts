@@ -199,12 +199,6 @@ export class OperationEngine {
     }
   }
 
-  /** PVE's lock on a resource: that of the operation running on it, if it has one. */
-  lockOn(key: string): string | undefined {
-    const blocker = this.#execution?.blocker([key]);
-    return blocker?.isLocked === true ? blocker.name : undefined;
-  }
-
   counts(): { readonly waiting: number; readonly running: number } {
     return this.#execution?.counts ?? { waiting: 0, running: 0 };
   }

@@ -74,10 +74,6 @@ export class QmpClient implements Qmp {
     return this.#commands?.greeting ?? this.#eventLink?.greeting;
   }
 
-  get hasEnded(): boolean {
-    return this.#ended;
-  }
-
   async execute<K extends QmpCommandName>(command: K, ...[args, options]: QmpCall<K>): Promise<QmpResult<K>> {
     return (await this.raw(
       command,
