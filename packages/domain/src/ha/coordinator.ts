@@ -21,10 +21,6 @@ export class Coordinator {
     this.#ending = true;
   }
 
-  isMaster(): boolean {
-    return this.#state === "master";
-  }
-
   /** One round; false when this process has ended. */
   round(): boolean {
     if (!this.#env.refresh()) {
