@@ -4,8 +4,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { buildAccessModel } from "@gpve/domain/access/model.ts";
-import { privilegesAt, rolesAt } from "@gpve/domain/access/privileges.ts";
-import { parseUserCfg } from "@gpve/domain/access/user-cfg.ts";
+import { privilegesAt, rolesAt } from "@gpve/domain/access/testing/at-path.ts";
+import { parseUserCfg } from "@gpve/domain/access/testing/user-cfg.ts";
 
 interface Row {
   readonly what: "roles" | "privs";

@@ -5,7 +5,7 @@ import type { Actor } from "../request/context.ts";
 import { createAccessView } from "./access-view.ts";
 import { buildAccessModel } from "./model.ts";
 import { checkPermission } from "./permission-check.ts";
-import { parseUserCfg } from "./user-cfg.ts";
+import { parseUserCfg } from "./testing/user-cfg.ts";
 
 const cfg = parseUserCfg(`user:root@pam:1:
 user:joe@pve:1:

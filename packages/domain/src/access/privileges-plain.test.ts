@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { buildAccessModel } from "./model.ts";
-import { privilegesAt, rolesAt } from "./privileges.ts";
+import { privilegesAt, rolesAt } from "./testing/at-path.ts";
 import type { AclEntry, Pool } from "./types.ts";
 
 const USERS = ["ann@pve", "bob@pve"] as const;

@@ -4,8 +4,9 @@ import { createAccessView } from "./access-view.ts";
 import { PRIVILEGES, isBuiltinRole } from "./builtin-roles.ts";
 import type { AccessModel } from "./model.ts";
 import { aclNodes, buildAccessModel } from "./model.ts";
-import { isActive, privilegeSource, privilegesAt, rolesAt } from "./privileges.ts";
-import { parseUserCfg } from "./user-cfg.ts";
+import { isActive, privilegeSource } from "./privileges.ts";
+import { privilegesAt, rolesAt } from "./testing/at-path.ts";
+import { parseUserCfg } from "./testing/user-cfg.ts";
 
 function modelOf(text: string): AccessModel {
   const cfg = parseUserCfg(text);

@@ -53,14 +53,6 @@ export function privilegeSource(model: AccessModel, authid: string, when: Moment
   };
 }
 
-export function rolesAt(model: AccessModel, authid: string, path: string, nowSeconds = 0): Effective {
-  return privilegeSource(model, authid, nowSeconds).roles(path);
-}
-
-export function privilegesAt(model: AccessModel, authid: string, path: string, nowSeconds = 0): Effective {
-  return privilegeSource(model, authid, nowSeconds).privileges(path);
-}
-
 export function isActive(
   subject: Pick<User, "enable" | "expire"> | Pick<Token, "expire"> | undefined,
   nowSeconds: number,

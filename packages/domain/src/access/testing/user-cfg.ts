@@ -1,20 +1,11 @@
-// PVE's user.cfg: read for imports (and for the suites that describe permissions in it), written for export.
-// Lines are colon-separated records; later lines may only name what earlier ones defined. What cannot be
-// understood is left out with a warning, never guessed.
-import { ROOT_USER } from "../request/context.ts";
-import { normalizeAclPath } from "./acl-path.ts";
-import { BUILTIN_ROLES, isBuiltinRole, isPrivilege } from "./builtin-roles.ts";
-import {
-  isObjectName,
-  isPoolName,
-  isStorageName,
-  joinTokenid,
-  parseTokenid,
-  parseUserid,
-  listedNames,
-} from "./ids.ts";
-import { byText, sortedUnique } from "./sorting.ts";
-import type { AclEntry, AclSubject, Group, Pool, Role, Token, User } from "./types.ts";
+// PVE's user.cfg, in which suites and tests describe who may do what. Lines are colon-separated records; later lines may only
+// name what earlier ones defined. What cannot be understood is left out with a warning, never guessed.
+import { ROOT_USER } from "../../request/context.ts";
+import { normalizeAclPath } from "../acl-path.ts";
+import { BUILTIN_ROLES, isBuiltinRole, isPrivilege } from "../builtin-roles.ts";
+import { isObjectName, isPoolName, isStorageName, parseTokenid, parseUserid, listedNames } from "../ids.ts";
+import { sortedUnique } from "../sorting.ts";
+import type { AclEntry, AclSubject, Group, Pool, Role, Token, User } from "../types.ts";
 
 export interface UserCfg {
   readonly users: readonly User[];
@@ -40,59 +31,6 @@ export function parseUserCfg(text: string): ParsedUserCfg {
     else read(draft, fields);
   }
   return finish(draft);
-}
-
-export function writeUserCfg(cfg: UserCfg): string {
-  const groupsOf = new Map(cfg.groups.map((group) => [group.groupid, [] as string[]]));
-  for (const user of cfg.users) for (const group of user.groups) groupsOf.get(group)?.push(user.userid);
-  const lines: string[] = [];
-  for (const user of cfg.users.toSorted((a, b) => byText(a.userid, b.userid))) {
-    lines.push(
-      record(
-        "user",
-        user.userid,
-        flag(user.enable),
-        String(user.expire),
-        encodeText(user.firstname),
-        encodeText(user.lastname),
-        user.email ?? "",
-        encodeText(user.comment),
-        user.keys ?? "",
-      ),
-    );
-    for (const token of cfg.tokens.filter(({ userid }) => userid === user.userid)) {
-      lines.push(
-        record(
-          "token",
-          joinTokenid(token.userid, token.tokenid),
-          String(token.expire),
-          flag(token.privsep),
-          encodeText(token.comment),
-        ),
-      );
-    }
-  }
-  for (const group of cfg.groups) {
-    lines.push(
-      record(
-        "group",
-        group.groupid,
-        sortedUnique(groupsOf.get(group.groupid) ?? []).join(","),
-        encodeText(group.comment),
-      ),
-    );
-  }
-  for (const pool of cfg.pools) {
-    lines.push(
-      record("pool", pool.poolid, encodeText(pool.comment), pool.vms.join(","), pool.storage.join(",")),
-    );
-  }
-  for (const role of cfg.roles) lines.push(record("role", role.roleid, role.privileges.join(",")));
-  for (const entry of cfg.acl) {
-    const member = entry.type === "group" ? `@${entry.ugid}` : entry.ugid;
-    lines.push(record("acl", flag(entry.propagate), entry.path, member, entry.roleid));
-  }
-  return lines.map((line) => `${line}\n`).join("");
 }
 
 interface Draft {
@@ -312,26 +250,6 @@ function text<K extends string>(key: K, value: string | undefined): { [P in K]?:
   return value === undefined || value === "" ? {} : ({ [key]: value } as { [P in K]?: string });
 }
 
-function flag(value: boolean): string {
-  return value ? "1" : "0";
-}
-
-function record(...fields: readonly string[]): string {
-  return `${fields.join(":")}:`;
-}
-
-/** Control characters, bytes from 0x7f up, "%" and ":" are percent-encoded as UTF-8. */
-function encodeText(value: string | undefined): string {
-  const bytes = new TextEncoder().encode(value ?? "");
-  let out = "";
-  for (const byte of bytes) {
-    const plain = byte > 0x20 && byte < 0x7f && byte !== 0x25 && byte !== 0x3a;
-    // A space inside stays readable; at an end the line format would eat it.
-    out += plain || byte === 0x20 ? String.fromCharCode(byte) : `%${hex(byte)}`;
-  }
-  return out.replace(/^ +| +$/g, (spaces) => "%20".repeat(spaces.length));
-}
-
 function decodeText(value: string | undefined): string | undefined {
   if (value === undefined) return undefined;
   const bytes: number[] = [];
@@ -347,8 +265,4 @@ function decodeText(value: string | undefined): string | undefined {
     }
   }
   return new TextDecoder().decode(Uint8Array.from(bytes));
-}
-
-function hex(byte: number): string {
-  return byte.toString(16).padStart(2, "0").toUpperCase();
 }

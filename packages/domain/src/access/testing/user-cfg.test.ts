@@ -1,9 +1,5 @@
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { PRIVILEGES } from "./builtin-roles.ts";
-import { buildAccessModel } from "./model.ts";
-import type { UserCfg } from "./user-cfg.ts";
-import { parseUserCfg, writeUserCfg } from "./user-cfg.ts";
+import { parseUserCfg } from "./user-cfg.ts";
 
 describe("reading user.cfg", () => {
   test("every kind of line is understood", () => {
@@ -83,85 +79,5 @@ nonsense
       "ignore config line: valueOf",
       "ignore config line: constructor:x",
     ]);
-  });
-
-  test("any text gives a model and no exception", () => {
-    const word = fc.constantFrom(
-      "user",
-      "token",
-      "group",
-      "role",
-      "pool",
-      "acl",
-      "joe@pve",
-      "joe@pve!t",
-      "1",
-      "0",
-      ":",
-      ":",
-      ":",
-      "/vms",
-      "@g",
-      "g",
-      "%",
-      "%4",
-      "%41",
-      "\n",
-      " ",
-      ",",
-    );
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          fc.string(),
-          fc.array(word).map((words) => words.join("")),
-        ),
-        (text) => {
-          expect(buildAccessModel({ ...parseUserCfg(text), realms: [] }).users).toBeInstanceOf(Map);
-        },
-      ),
-    );
-  });
-
-  test("what was written is read back the same", () => {
-    const name = fc.stringMatching(/^[a-z][a-z0-9._-]{1,8}$/);
-    const words = fc
-      .string({ minLength: 1, maxLength: 20, unit: "grapheme" })
-      .filter((s) => s.isWellFormed());
-    const userids = fc.uniqueArray(
-      name.map((n) => `${n}@pve`),
-      { minLength: 1, maxLength: 4 },
-    );
-    const cfgs: fc.Arbitrary<UserCfg> = fc
-      .record({
-        userids,
-        groups: fc.uniqueArray(name, { maxLength: 3 }),
-        comment: words,
-        flag: fc.boolean(),
-        privileges: fc.uniqueArray(fc.constantFrom(...PRIVILEGES)),
-      })
-      .map(({ userids: ids, groups, comment, flag, privileges }) => {
-        const sorted = ids.toSorted();
-        const [first = ""] = sorted;
-        return {
-          users: sorted.map((userid) => ({
-            userid,
-            enable: flag,
-            expire: 0,
-            comment,
-            groups: groups.toSorted(),
-          })),
-          tokens: [{ userid: first, tokenid: "tok", privsep: flag, expire: 7, comment }],
-          groups: groups.map((groupid) => ({ groupid, comment })),
-          roles: [{ roleid: "myrole", privileges: privileges.toSorted() }],
-          pools: [{ poolid: "p", comment, vms: [100, 200], storage: ["local"] }],
-          acl: [{ path: "/vms", type: "user", ugid: first, roleid: "myrole", propagate: flag }],
-        };
-      });
-    fc.assert(
-      fc.property(cfgs, (cfg) => {
-        expect(parseUserCfg(writeUserCfg(cfg))).toEqual({ ...cfg, warnings: [] });
-      }),
-    );
   });
 });
