@@ -8,7 +8,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { compileRules } from "@gpve/domain/ha/compile-rules.ts";
 import { parseRules } from "@gpve/domain/ha/rules.ts";
 import type { LogLine } from "@gpve/domain/ha/simulator/scenario.ts";
-import { randomFaults } from "@gpve/domain/ha/simulator/random-faults.ts";
+import { randomFaults } from "@gpve/domain/ha/testing/random-faults.ts";
 import { Simulation } from "@gpve/domain/ha/simulator/simulation.ts";
 import { readPveCase } from "@gpve/domain/ha/simulator/read-pve-case.ts";
 import { endOf, readExpectedLog } from "./ha-manager-end.ts";

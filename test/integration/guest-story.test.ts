@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFailed, test, vi } from "vitest";
-import { defaultImageCache } from "@gpve/agent/infrastructure/images/image-cache.ts";
+import { defaultImageCache } from "../support/build-caches.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import {

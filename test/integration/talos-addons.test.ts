@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { defaultComponentFolder } from "@gpve/agent/infrastructure/component/component-folder.ts";
+import { defaultComponentFolder } from "../support/build-caches.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { AddonStore } from "@gpve/talos/addon/addon-store.ts";

@@ -6,7 +6,7 @@ import { release } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultImageCache } from "@gpve/agent/infrastructure/images/image-cache.ts";
+import { defaultImageCache } from "../support/build-caches.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { goSettings } from "../support/go-settings.ts";
 import { apiOf, startGpve, type Gpve } from "../support/gpve.ts";

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "no
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultComponentFolder } from "@gpve/agent/infrastructure/component/component-folder.ts";
+import { defaultComponentFolder } from "../support/build-caches.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { apiOf, mainFile, nodeBinary, startGpve, type Gpve } from "../support/gpve.ts";

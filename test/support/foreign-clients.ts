@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { defaultImageCache } from "@gpve/agent/infrastructure/images/image-cache.ts";
+import { defaultImageCache } from "./build-caches.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { root, type Credentials } from "./gpve.ts";
 

@@ -1,7 +1,8 @@
 // Images for tests that need a real Linux inside.
 import { copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { cachedImage, defaultImageCache } from "@gpve/agent/infrastructure/images/image-cache.ts";
+import { cachedImage } from "@gpve/agent/infrastructure/images/image-cache.ts";
+import { defaultImageCache } from "./build-caches.ts";
 import { tinyRecipe } from "@gpve/agent/infrastructure/images/tiny/build-tiny.ts";
 import { exec } from "@gpve/kit/exec.ts";
 

@@ -1,7 +1,7 @@
 // Virtual clusters in tests: whether there can be any, and how they are spoken to.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { defaultComponentFolder } from "@gpve/agent/infrastructure/component/component-folder.ts";
+import { defaultComponentFolder } from "./build-caches.ts";
 import { compareVersions } from "@gpve/domain/component/component.ts";
 import { WORKER_COMPONENTS } from "@gpve/domain/vcluster/vnode/images.ts";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { defaultImageCache } from "@gpve/agent/infrastructure/images/image-cache.ts";
+import { defaultImageCache } from "../build-caches.ts";
 import { apiOf, startGpve, type Api } from "../gpve.ts";
 import { runByAgent, untilAgentAnswers } from "../guest.ts";
 import { waitTask } from "../tasks.ts";

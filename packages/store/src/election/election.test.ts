@@ -5,7 +5,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
 import { utf8 } from "../keys.ts";
 import type { Store } from "../port.ts";
-import { type Leader, campaign, leads, observeLeader } from "./election.ts";
+import { campaign, leads } from "./election.ts";
 import { type Session, openSession } from "./session.ts";
 
 const log = { error: () => undefined };
@@ -97,32 +97,6 @@ it("stops standing when asked to, leaving no key behind", async () => {
   controller.abort(new Error("no longer"));
   await expect(waiting).rejects.toThrow("no longer");
   expect((await store.range({ key: utf8(name), end: utf8("/leaders/ha0") })).count).toBe(1);
-});
-
-it("shows observers each leader once", async () => {
-  setUp();
-  const controller = new AbortController();
-  const seen: (Leader | undefined)[] = [];
-  const watching = (async () => {
-    for await (const leader of observeLeader(store, name, controller.signal)) seen.push(leader);
-  })();
-  await settle();
-  const [a, b] = [await session(), await session()];
-  const first = await stand("a", a);
-  const second = stand("b", b);
-  await settle();
-  await first.resign();
-  const two = await second;
-  await two.resign();
-  await settle();
-  controller.abort();
-  await watching;
-  expect(seen).toEqual([
-    undefined,
-    { value: "a", token: first.token },
-    { value: "b", token: two.token },
-    undefined,
-  ]);
 });
 
 it("keeps standing through a store that is away for a moment", async () => {

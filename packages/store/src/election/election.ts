@@ -6,8 +6,8 @@
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
-import type { Bytes, Compare, KeyValue, Store } from "../port.ts";
-import { fromUtf8, prefixEnd, utf8 } from "../keys.ts";
+import type { Bytes, Compare, Store } from "../port.ts";
+import { prefixEnd, utf8 } from "../keys.ts";
 import type { Session } from "./session.ts";
 
 export interface Candidate {
@@ -15,7 +15,7 @@ export interface Candidate {
   readonly session: Session;
   /** Key prefix of the election, ends with "/": "/gpve/leaders/ha/". */
   readonly name: string;
-  /** Who stands, for observers. */
+  /** Who stands, for whoever looks into the store. */
   readonly value: string;
   /** Gives up standing. */
   readonly signal?: AbortSignal;
@@ -29,11 +29,6 @@ export interface Leadership {
   /** Aborted when leadership is lost or resigned. */
   readonly signal: AbortSignal;
   resign(): Promise<void>;
-}
-
-export interface Leader {
-  readonly value: string;
-  readonly token: number;
 }
 
 /** Resolves when this candidate leads. Rejects when its session is lost or `signal` aborts first. */
@@ -68,40 +63,6 @@ export async function campaign(candidate: Candidate): Promise<Leadership> {
 /** A comparison that holds only while this leader leads. */
 export function leads(leader: { readonly key: Bytes; readonly token: number }): Compare {
   return { key: leader.key, target: "createRevision", createRevision: leader.token, result: "equal" };
-}
-
-/** Yields the leader now, then each time it changes; undefined = nobody leads. Ends by the signal. */
-export async function* observeLeader(
-  store: Store,
-  name: string,
-  signal: AbortSignal,
-): AsyncGenerator<Leader | undefined> {
-  let shown: Leader | undefined;
-  let first = true;
-  while (!signal.aborted) {
-    const { kvs, revision } = await store.range(span(name), { signal });
-    let current = new Map(kvs.map((kv) => [fromUtf8(kv.key), kv]));
-    const changed = (): boolean => {
-      const leader = oldest(current.values());
-      const same =
-        leader?.createRevision === shown?.token && (leader !== undefined) === (shown !== undefined);
-      if (same && !first) return false;
-      first = false;
-      shown =
-        leader === undefined ? undefined : { value: fromUtf8(leader.value), token: leader.createRevision };
-      return true;
-    };
-    if (changed()) yield shown;
-    for await (const batch of store.watch({ ...span(name), startRevision: revision + 1, signal })) {
-      if (batch.type !== "events") continue;
-      current = new Map(current);
-      for (const { type, kv } of batch.events) {
-        if (type === "put") current.set(fromUtf8(kv.key), kv);
-        else current.delete(fromUtf8(kv.key));
-      }
-      if (changed()) yield shown;
-    }
-  }
 }
 
 /** Puts the candidate's key unless it is there already, for an answer may have been lost; returns its token. */
@@ -165,12 +126,6 @@ async function retrying<T>(clock: Clock, signal: AbortSignal, work: () => Promis
       await clock.sleep(200, signal);
     }
   }
-}
-
-function oldest(kvs: Iterable<KeyValue>): KeyValue | undefined {
-  let found: KeyValue | undefined;
-  for (const kv of kvs) if (found === undefined || kv.createRevision < found.createRevision) found = kv;
-  return found;
 }
 
 function span(name: string): { key: Bytes; end: Bytes } {

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "@gpve/kit/clock.ts";
-import { ComponentFolder, copyPrograms, defaultComponentFolder } from "./component-folder.ts";
+import { ComponentFolder, copyPrograms } from "./component-folder.ts";
 
 let folder: string;
 let store: ComponentFolder;
@@ -105,11 +105,6 @@ describe("a folder of components", () => {
         store.alone("tools", "1", AbortSignal.abort(), () => Promise.resolve()),
       ),
     ).rejects.toThrow("waiting for another installation of tools 1 was cancelled");
-  });
-
-  test("is shared by runs on a machine unless told where it is", () => {
-    expect(defaultComponentFolder({ GPVE_COMPONENTS: "/x" })).toBe("/x");
-    expect(defaultComponentFolder({ HOME: "/home/joe" })).toBe("/home/joe/.cache/gpve/components");
   });
 });
 

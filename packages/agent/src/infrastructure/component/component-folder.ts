@@ -18,7 +18,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { copyFile, rename } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { readJsonFile } from "@gpve/kit/atomic-file.ts";
@@ -28,12 +27,6 @@ import { waitForProcessLock } from "@gpve/kit/process-lock.ts";
 import type { ComponentStore, InstalledComponent, InstalledProgram } from "@gpve/domain/component/ports.ts";
 
 const MANIFEST = "manifest.json";
-
-/** Where tests and other runs on this machine share what was built. */
-export function defaultComponentFolder(env: Readonly<Record<string, string | undefined>>): string {
-  const base = env["XDG_CACHE_HOME"] ?? join(env["HOME"] ?? homedir(), ".cache");
-  return env["GPVE_COMPONENTS"] ?? join(base, "gpve", "components");
-}
 
 /** Says which one is not there. */
 export async function copyPrograms(from: string, to: string, programs: readonly string[]): Promise<void> {

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { cachedImage, defaultImageCache } from "./image-cache.ts";
+import { cachedImage } from "./image-cache.ts";
 import type { ImageRecipe } from "./image-recipe.ts";
 
 describe("the cache of built images", () => {
@@ -74,11 +74,5 @@ describe("the cache of built images", () => {
     await expect(waiting).rejects.toThrow("cancelled");
     release();
     expect(existsSync((await first).path)).toBe(true);
-  });
-
-  test("lies where the environment says", () => {
-    expect(defaultImageCache({ GPVE_IMAGE_CACHE: "/x" })).toBe("/x");
-    expect(defaultImageCache({ XDG_CACHE_HOME: "/c" })).toBe("/c/gpve/images");
-    expect(defaultImageCache({ HOME: "/h" })).toBe("/h/.cache/gpve/images");
   });
 });

@@ -1,7 +1,6 @@
 // Built images by the hash of their inputs. Several processes may want the same one at once: one builds, all get it.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
@@ -18,11 +17,6 @@ export interface ImageCacheOptions {
   readonly say?: (line: string) => void;
   readonly signal?: AbortSignal;
   readonly clock?: Clock;
-}
-
-export function defaultImageCache(env: Readonly<Record<string, string | undefined>>): string {
-  const base = env["XDG_CACHE_HOME"] ?? join(env["HOME"] ?? homedir(), ".cache");
-  return env["GPVE_IMAGE_CACHE"] ?? join(base, "gpve", "images");
 }
 
 /** The image of a recipe: from the cache, or built into it. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { play, said, where } from "../testing/play.ts";
-import { randomFaults } from "./random-faults.ts";
+import { randomFaults } from "../testing/random-faults.ts";
 import { Simulation } from "./simulation.ts";
 
 describe("a lost node", () => {

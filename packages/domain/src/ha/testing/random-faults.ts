@@ -1,8 +1,8 @@
 // Random scripts of faults and of operators' doings, the same for the same seed.
 import type { ServiceConfig, ShutdownPolicy } from "../model.ts";
 import { emptyManagerStatus } from "../model.ts";
-import { defaultService, defaultSettings } from "./scenario.ts";
-import type { Scenario } from "./scenario.ts";
+import { defaultService, defaultSettings } from "../simulator/scenario.ts";
+import type { Scenario } from "../simulator/scenario.ts";
 
 const nodes = ["node1", "node2", "node3"];
 const policies: readonly ShutdownPolicy[] = ["freeze", "failover", "conditional", "migrate"];
