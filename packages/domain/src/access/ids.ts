@@ -7,9 +7,7 @@ const USER = String.raw`[^\s:/]+`;
 const NAME = String.raw`[A-Za-z][A-Za-z0-9.\-_]+`;
 const USERID = new RegExp(`^(${USER})@(${NAME})$`, "u");
 const TOKENID = new RegExp(`^((${USER})@(${NAME}))!(${NAME})$`, "u");
-const OBJECT_NAME = /^[A-Za-z0-9.\-_]+$/;
 const POOL_NAME = /^[A-Za-z0-9.\-_]+(?:\/[A-Za-z0-9.\-_]+){0,2}$/;
-const STORAGE_NAME = /^[a-z][a-z0-9\-_.]*[a-z0-9]$/i;
 
 const MIN_USERID = 3;
 const MAX_USERID = 64;
@@ -57,17 +55,8 @@ export function joinTokenid(userid: string, tokenid: string): string {
   return `${userid}!${tokenid}`;
 }
 
-/** Groups and roles. */
-export function isObjectName(text: string): boolean {
-  return OBJECT_NAME.test(text);
-}
-
 export function isPoolName(text: string): boolean {
   return POOL_NAME.test(text);
-}
-
-export function isStorageName(text: string): boolean {
-  return STORAGE_NAME.test(text);
 }
 
 /** Names in a `-list` value that may be absent; empty ones are none. */

@@ -3,7 +3,8 @@ import type { HaEnvironment } from "./environment.ts";
 import type { ManagerStatus } from "./model.ts";
 import { defaultTimings, emptyManagerStatus } from "./model.ts";
 import { Manager } from "./service-manager.ts";
-import { defaultService, defaultSettings } from "./simulator/scenario.ts";
+import { defaultService } from "./simulator/scenario.ts";
+import { defaultSettings } from "./testing/default-settings.ts";
 
 test("rules are read and compiled once in a round, however many services there are", () => {
   let status: ManagerStatus = emptyManagerStatus();

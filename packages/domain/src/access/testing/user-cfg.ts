@@ -3,9 +3,13 @@
 import { ROOT_USER } from "../../request/context.ts";
 import { normalizeAclPath } from "../acl-path.ts";
 import { BUILTIN_ROLES, isBuiltinRole, isPrivilege } from "../builtin-roles.ts";
-import { isObjectName, isPoolName, isStorageName, parseTokenid, parseUserid, listedNames } from "../ids.ts";
+import { isPoolName, listedNames, parseTokenid, parseUserid } from "../ids.ts";
 import { sortedUnique } from "../sorting.ts";
 import type { AclEntry, AclSubject, Group, Pool, Role, Token, User } from "../types.ts";
+
+/** Groups and roles. */
+const OBJECT_NAME = /^[A-Za-z0-9.\-_]+$/;
+const STORAGE_NAME = /^[a-z][a-z0-9\-_.]*[a-z0-9]$/i;
 
 export interface UserCfg {
   readonly users: readonly User[];
@@ -118,7 +122,7 @@ function readToken(draft: Draft, [authid = "", expire, privsep, comment]: readon
 }
 
 function readGroup(draft: Draft, [groupid = "", members, comment]: readonly string[]): void {
-  if (!isObjectName(groupid)) {
+  if (!OBJECT_NAME.test(groupid)) {
     draft.warnings.push(`ignore group '${groupid}' - invalid characters in group name`);
     return;
   }
@@ -134,7 +138,7 @@ function readGroup(draft: Draft, [groupid = "", members, comment]: readonly stri
 }
 
 function readRole(draft: Draft, [roleid = "", privileges]: readonly string[]): void {
-  if (!isObjectName(roleid) || isBuiltinRole(roleid)) {
+  if (!OBJECT_NAME.test(roleid) || isBuiltinRole(roleid)) {
     draft.warnings.push(`ignore role '${roleid}' - invalid role name`);
     return;
   }
@@ -166,7 +170,7 @@ function readPool(draft: Draft, [poolid = "", comment, vms, storage]: readonly s
     }
   }
   for (const item of listedNames(storage)) {
-    if (isStorageName(item)) pool.storage.add(item);
+    if (STORAGE_NAME.test(item)) pool.storage.add(item);
     else draft.warnings.push(`ignore invalid storage '${item}' in pool '${poolid}'`);
   }
 }

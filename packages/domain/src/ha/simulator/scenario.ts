@@ -26,13 +26,6 @@ export interface LogLine {
   readonly text: string;
 }
 
-export const defaultSettings: HaSettings = {
-  shutdownPolicy: "conditional",
-  scheduler: "basic",
-  rebalanceOnStart: false,
-  autoRebalance: undefined,
-};
-
 export const defaultService: Omit<ServiceConfig, "node"> = {
   state: "started",
   maxRestart: 1,

@@ -3,7 +3,8 @@ import { expect } from "vitest";
 import { emptyManagerStatus } from "../model.ts";
 import type { HaSettings, Load, ServiceConfig } from "../model.ts";
 import { parseRules } from "../rules.ts";
-import { defaultService, defaultSettings } from "../simulator/scenario.ts";
+import { defaultService } from "../simulator/scenario.ts";
+import { defaultSettings } from "./default-settings.ts";
 import { Simulation } from "../simulator/simulation.ts";
 import type { World } from "../simulator/world.ts";
 

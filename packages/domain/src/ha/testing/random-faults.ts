@@ -1,7 +1,8 @@
 // Random scripts of faults and of operators' doings, the same for the same seed.
 import type { ServiceConfig, ShutdownPolicy } from "../model.ts";
 import { emptyManagerStatus } from "../model.ts";
-import { defaultService, defaultSettings } from "../simulator/scenario.ts";
+import { defaultService } from "../simulator/scenario.ts";
+import { defaultSettings } from "./default-settings.ts";
 import type { Scenario } from "../simulator/scenario.ts";
 
 const nodes = ["node1", "node2", "node3"];
