@@ -36,7 +36,7 @@ test("errors of parameters and refusals are made in one place", () => {
 });
 
 test("the system works by itself in these places alone", () => {
-  expect(naming(/\bwork: "/)).toEqual([
+  expect(naming(/\bwork: "|new WorkOnNodes\(deps, "/)).toEqual([
     "packages/server/src/application/backup-job/due-jobs.ts",
     "packages/server/src/application/replication/replication-work.ts",
     "packages/server/src/application/scheduler/rebalancer.ts",

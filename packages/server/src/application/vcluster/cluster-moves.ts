@@ -6,7 +6,6 @@
 //     └─────────┴────────────┴───────────┴─────────────┘ undone in the opposite order, until it runs there
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { moveCollection, moveId as noteId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -19,15 +18,15 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { LeftAsItIs, type OperationDefinition, type StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
-import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
+import { requireOnline } from "../node/until-task-end.ts";
 import { noteMove } from "../node/guest-moves.ts";
 import { beginClusterWork, requireTarget } from "./cluster-work.ts";
 import { requireAlone } from "./replicas/replica-nodes.ts";
 import { overlayAddress } from "./spread-cluster.ts";
 import type { StandDown } from "./standby/stand-down.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
+import { WorkOnNodes } from "./work-on-nodes.ts";
 import { requireWaysOut } from "./ways-out.ts";
 
 export const MIGRATE_CLUSTER = "vcmigrate";
@@ -78,9 +77,11 @@ const AGAIN_MS = 2_000;
 
 export class ClusterMoves {
   readonly #deps: ClusterMovesDeps;
+  readonly #nodes: WorkOnNodes;
 
   constructor(deps: ClusterMovesDeps) {
     this.#deps = deps;
+    this.#nodes = new WorkOnNodes(deps, "vcluster-move");
   }
 
   /** Answers with the UPID. */
@@ -158,10 +159,15 @@ export class ClusterMoves {
     const { node, spread } = this.#deps.vclusters.require(name);
     if (node !== from)
       throw new AppError("object.conflict", `virtual cluster '${called}' is on node '${node}' meanwhile`);
-    const { data: place } = await this.#ask(ctx, from, "GET /gpve/nodes/{node}/vclusters/{vcluster}/place", {
-      vcluster: name,
-      tenant,
-    });
+    const { data: place } = await this.#nodes.ask(
+      ctx,
+      from,
+      "GET /gpve/nodes/{node}/vclusters/{vcluster}/place",
+      {
+        vcluster: name,
+        tenant,
+      },
+    );
     if (place.phase !== "Running")
       throw new AppError(
         "object.conflict",
@@ -212,8 +218,7 @@ export class ClusterMoves {
       ...given({ called, etcdVersion: place?.etcdVersion, network: after?.network, overlay }),
       requestId: `${ctx.id}-arrive`,
     };
-    const { data } = await this.#ask(ctx, to, route, asked);
-    await this.#end(ctx, to, data);
+    await this.#nodes.have(ctx, to, route, asked);
     ctx.log(`node ${to} has what Kubernetes ${place?.version} needs`);
   }
 
@@ -244,16 +249,14 @@ export class ClusterMoves {
       if (node === from || node === to || overlay === undefined) continue;
       await this.#tell(ctx, node, async (requestId) => {
         const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay" as const;
-        const { data } = await this.#ask(ctx, node, route, { vcluster: name, tenant, overlay, requestId });
-        await this.#end(ctx, node, data);
+        await this.#nodes.have(ctx, node, route, { vcluster: name, tenant, overlay, requestId });
       });
     }
     const isGone = await this.#tell(ctx, from, async (requestId) => {
       const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/let-go" as const;
       const overlay = overlayOf(after, from);
       const asked = { vcluster: name, tenant, moveId: ctx.id, ...given({ overlay }), requestId };
-      const { data } = await this.#ask(ctx, from, route, asked);
-      await this.#end(ctx, from, data);
+      await this.#nodes.have(ctx, from, route, asked);
     });
     await this.#forget(ctx);
     if (!isGone) return;
@@ -302,22 +305,9 @@ export class ClusterMoves {
     const again = verb === "stay" || verb === "turn-away" ? `-${this.#deps.clock.now()}` : "";
     const route = `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}` as const;
     const requestId = `${ctx.id}-${verb}${again}`;
-    const { data } = await this.#ask(ctx, node, route, { vcluster: name, tenant, moveId: ctx.id, requestId });
-    await this.#end(ctx, node, data);
-    ctx.log(`node ${node}: ${verb} is done (${data})`);
-  }
-
-  #end({ signal }: Ctx, node: string, upid: string): Promise<void> {
-    return untilTaskEnd(this.#deps, { node, upid, signal });
-  }
-
-  #ask<R extends AgentRoute>(ctx: Ctx, node: string, route: R, params: AskedOf<R>) {
-    return this.#deps.calls.call(
-      node,
-      route,
-      params,
-      asSystem({ work: "vcluster-move", requestId: ctx.id, signal: ctx.signal }),
-    );
+    const asked = { vcluster: name, tenant, moveId: ctx.id, requestId };
+    const upid = await this.#nodes.have(ctx, node, route, asked);
+    ctx.log(`node ${node}: ${verb} is done (${upid})`);
   }
 }
 

@@ -17,11 +17,10 @@ import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { asSystem } from "../node/as-system.ts";
 import type { Asking, NodeCalls } from "../node/call-agent.ts";
-import { untilTaskEnd } from "../node/until-task-end.ts";
 import { beginClusterWork, requireAllThere } from "./cluster-work.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
+import { WorkOnNodes } from "./work-on-nodes.ts";
 
 const ROTATE_SPREAD = "vcrotateca";
 const DROP_SPREAD = "vcdropca";
@@ -63,9 +62,11 @@ export interface ClusterRotationsDeps {
 
 export class ClusterRotations {
   readonly #deps: ClusterRotationsDeps;
+  readonly #nodes: WorkOnNodes;
 
   constructor(deps: ClusterRotationsDeps) {
     this.#deps = deps;
+    this.#nodes = new WorkOnNodes(deps, "vcluster-rotation");
   }
 
   /** Answers with the UPID. Refused where somebody is away who would be left behind. */
@@ -131,9 +132,9 @@ export class ClusterRotations {
     const { name: vcluster, tenant, home } = ctx.args;
     const asked = { vcluster, tenant };
     const from = "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority" as const;
-    const { data } = await this.#deps.calls.call(home, from, asked, this.#as(ctx));
+    const { data } = await this.#nodes.ask(ctx, home, from, asked);
     const to = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/authority" as const;
-    await this.#deps.calls.call(node, to, { ...asked, secrets: data.secrets }, this.#as(ctx));
+    await this.#nodes.ask(ctx, node, to, { ...asked, secrets: data.secrets });
   }
 
   async #tell(
@@ -144,17 +145,13 @@ export class ClusterRotations {
     const { name: vcluster, tenant, graceHours } = ctx.args;
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca" as const;
     const params = { vcluster, tenant, part, requestId, ...given({ graceHours }) };
-    const { data } = await this.#deps.calls.call(node, route, params, this.#as(ctx));
+    const { data } = await this.#nodes.ask(ctx, node, route, params);
     try {
-      await untilTaskEnd(this.#deps, { node, upid: data, signal: ctx.signal });
+      await this.#nodes.end(ctx, node, data);
     } catch (err) {
       ctx.signal.throwIfAborted();
       throw new AppError("operation.failed", `node ${node}, ${part}: ${messageOf(err)}`, { cause: err });
     }
-  }
-
-  #as(ctx: Ctx) {
-    return asSystem({ work: "vcluster-rotation", requestId: ctx.id, signal: ctx.signal });
   }
 }
 

@@ -17,12 +17,11 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
-import { untilTaskEnd } from "../node/until-task-end.ts";
 import { beginClusterWork, requireAllThere } from "./cluster-work.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
 import type { StandDown } from "./standby/stand-down.ts";
+import { WorkOnNodes } from "./work-on-nodes.ts";
 
 const UPGRADE_SPREAD = "vcupgrade";
 
@@ -66,9 +65,11 @@ export interface ClusterUpgradesDeps {
 
 export class ClusterUpgrades {
   readonly #deps: ClusterUpgradesDeps;
+  readonly #nodes: WorkOnNodes;
 
   constructor(deps: ClusterUpgradesDeps) {
     this.#deps = deps;
+    this.#nodes = new WorkOnNodes(deps, "vcluster-upgrade");
   }
 
   /** Answers with the UPID. Refused where no way leads there, or somebody is away who would be left behind. */
@@ -165,14 +166,9 @@ export class ClusterUpgrades {
     const { version, from, drain, requestId } = asked;
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
     const params = { vcluster, tenant, version, drain, part: { only, from }, requestId };
-    const { data } = await this.#deps.calls.call(
-      node,
-      route,
-      params,
-      asSystem({ work: "vcluster-upgrade", requestId: ctx.id, signal: ctx.signal }),
-    );
+    const { data } = await this.#nodes.ask(ctx, node, route, params);
     try {
-      await untilTaskEnd(this.#deps, { node, upid: data, signal: ctx.signal });
+      await this.#nodes.end(ctx, node, data);
     } catch (err) {
       ctx.signal.throwIfAborted();
       throw new AppError("operation.failed", `node ${node}, ${only} to ${version}: ${messageOf(err)}`, {

@@ -6,7 +6,6 @@
 //      └──────────┴──────────┘ undone in the opposite order
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
@@ -32,13 +31,13 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
-import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
+import { requireOnline } from "../node/until-task-end.ts";
 import { beginClusterWork, requireTarget } from "./cluster-work.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
 import { overlayAddress } from "./spread-cluster.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
+import { WorkOnNodes } from "./work-on-nodes.ts";
 
 const MOVE_WORKER = "vcmoveworker";
 
@@ -76,9 +75,11 @@ export interface WorkerMovesDeps {
 
 export class WorkerMoves {
   readonly #deps: WorkerMovesDeps;
+  readonly #nodes: WorkOnNodes;
 
   constructor(deps: WorkerMovesDeps) {
     this.#deps = deps;
+    this.#nodes = new WorkOnNodes(deps, "vcluster-worker-move");
   }
 
   /** Answers with the UPID. */
@@ -167,7 +168,7 @@ export class WorkerMoves {
     const end = (node: string) =>
       overlayAddress({ node, address: this.#deps.board.get(node)?.address ?? "" });
     const at = "GET /gpve/nodes/{node}/vclusters/{vcluster}/place" as const;
-    const { data: place } = await this.#ask(ctx, record.node, at, { vcluster, tenant });
+    const { data: place } = await this.#nodes.ask(ctx, record.node, at, { vcluster, tenant });
     const now: ClusterSpread = record.spread ?? { nodes: [end(record.node)], dealt: 1 };
     const network = record.spread?.network ?? place.network ?? -1;
     const spread = { network, ...withNode(now, end(to)) };
@@ -175,10 +176,10 @@ export class WorkerMoves {
     const others = nodesOf({ ...record, spread }).filter((node) => node !== to);
     for (const node of others) await this.#tell(ctx, node);
     const authority = "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority" as const;
-    const { data } = await this.#ask(ctx, record.node, authority, { vcluster, tenant });
+    const { data } = await this.#nodes.ask(ctx, record.node, authority, { vcluster, tenant });
     const spec = { ...shownVirtualClusterSpec(record.spec), kubernetesVersion: data.version };
     const overlay = overlayOn(spread, to);
-    const made = await this.#ask(ctx, to, "POST /gpve/nodes/{node}/vclusters", {
+    await this.#nodes.have(ctx, to, "POST /gpve/nodes/{node}/vclusters", {
       ...nodeWords(record),
       spec,
       network,
@@ -186,7 +187,6 @@ export class WorkerMoves {
       secrets: data.secrets,
       requestId: this.#requestId(ctx),
     });
-    await this.#end(ctx, to, made.data);
     ctx.log(`node ${to} is one network with ${others.join(", ")}`);
   }
 
@@ -194,8 +194,7 @@ export class WorkerMoves {
     const { name: vcluster, tenant, worker } = ctx.args;
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/worker-leave" as const;
     const asked = { vcluster, tenant, worker, requestId: this.#requestId(ctx) };
-    const { data } = await this.#ask(ctx, node, route, asked);
-    await this.#end(ctx, node, data);
+    await this.#nodes.have(ctx, node, route, asked);
     ctx.log(`${worker} has left node ${node}`);
   }
 
@@ -223,8 +222,7 @@ export class WorkerMoves {
     const overlay = overlayOn(this.#deps.vclusters.require(vcluster).spread, node);
     const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay" as const;
     const asked = { vcluster, tenant, ...given({ overlay }), ...more, requestId: this.#requestId(ctx) };
-    const { data } = await this.#ask(ctx, node, route, asked);
-    await this.#end(ctx, node, data);
+    await this.#nodes.have(ctx, node, route, asked);
   }
 
   /** Nodes that have neither workers nor the control plane go, the last ones first; the others hear of it. */
@@ -239,8 +237,7 @@ export class WorkerMoves {
     for (const node of gone) {
       const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
       const asked = { vcluster, tenant, requestId: this.#requestId(ctx) };
-      const { data } = await this.#ask(ctx, node, route, asked);
-      await this.#end(ctx, node, data);
+      await this.#nodes.have(ctx, node, route, asked);
     }
     await this.#change(ctx, ({ spread: _was, ...kept }) =>
       after.nodes.length < 2 ? kept : { ...kept, spread: { ...after, network: spread.network } },
@@ -262,19 +259,6 @@ export class WorkerMoves {
   #requestId(ctx: Ctx): string {
     const told = (ctx.state.told = (ctx.state.told ?? 0) + 1);
     return `${ctx.id}-${told}-${this.#deps.clock.now()}`;
-  }
-
-  #end({ signal }: Ctx, node: string, upid: string): Promise<void> {
-    return untilTaskEnd(this.#deps, { node, upid, signal });
-  }
-
-  #ask<R extends AgentRoute>(ctx: Ctx, node: string, route: R, params: AskedOf<R>) {
-    return this.#deps.calls.call(
-      node,
-      route,
-      params,
-      asSystem({ work: "vcluster-worker-move", requestId: ctx.id, signal: ctx.signal }),
-    );
   }
 }
 
