@@ -13,7 +13,8 @@ import type { OperationRecord } from "./record.ts";
 import { JournalWriter } from "./journal-writer.ts";
 import { ResourceQueues } from "./resource-queues.ts";
 import type { QueueEntry } from "./resource-queues.ts";
-import { Halted, runOperation } from "./runner.ts";
+import { Halted } from "./halt.ts";
+import { runOperation } from "./runner.ts";
 import { isEnded } from "./states.ts";
 
 export interface ExecutionDeps {

@@ -7,7 +7,7 @@ import type { LiveOperation } from "./live-operation.ts";
 import type { OperationLogger } from "./ports.ts";
 import { MAX_RECORD_BYTES } from "./record.ts";
 import type { OperationRecord } from "./record.ts";
-import { Halted } from "./runner.ts";
+import { pauseUnlessHalted, throwIfHalted } from "./halt.ts";
 import { isEnded } from "./states.ts";
 
 export interface JournalWriterDeps {
@@ -51,7 +51,7 @@ export class JournalWriter {
   async #writeOut(operation: LiveOperation, change?: Partial<OperationRecord>): Promise<void> {
     const isEnd = change?.state !== undefined && isEnded(change.state);
     for (let attempt = 0; ; attempt++) {
-      this.#throwIfHalted();
+      throwIfHalted(this.#deps);
       if (operation.isSealed && !isEnd) return;
       operation.isSealed ||= isEnd;
       const record = operation.snapshot(change);
@@ -65,22 +65,13 @@ export class JournalWriter {
         operation.writtenData = record.data;
         return;
       } catch (error) {
-        this.#throwIfHalted();
+        throwIfHalted(this.#deps);
         this.#deps.logger.warn(
           { err: messageOf(error), operation: record.id },
           "the journal cannot be written, trying again",
         );
-        await this.#pause(RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 1_000);
+        await pauseUnlessHalted(RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 1_000, this.#deps);
       }
-    }
-  }
-
-  async #pause(ms: number): Promise<void> {
-    try {
-      await this.#deps.clock.sleep(ms, this.#deps.halt);
-    } catch (error) {
-      this.#throwIfHalted();
-      throw error;
     }
   }
 
@@ -94,10 +85,6 @@ export class JournalWriter {
         await this.#deps.clock.sleep(Math.min(30_000, 500 * 2 ** attempt));
       }
     }
-  }
-
-  #throwIfHalted(): void {
-    if (this.#deps.halt.aborted) throw new Halted("this process no longer owns the journal");
   }
 }
 

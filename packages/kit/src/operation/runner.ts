@@ -10,16 +10,12 @@ import type { Clock } from "../clock.ts";
 import { childSpan, queuedSpan } from "../telemetry/span.ts";
 import { LeftAsItIs } from "./definition.ts";
 import type { AnyStep, StepContext } from "./definition.ts";
+import { Halted, pauseUnlessHalted, throwIfHalted } from "./halt.ts";
 import type { LiveOperation } from "./live-operation.ts";
 import type { CrashInjector, CrashPoint } from "./ports.ts";
 import { exitStatusOf, lastLogLine } from "./record.ts";
 import type { OperationRecord } from "./record.ts";
 import type { Outcome } from "./states.ts";
-
-/** Thrown through a run that must stop where it is: the claim is lost or the process ends. */
-export class Halted extends Error {
-  override readonly name = "Halted";
-}
 
 export interface RunnerDeps {
   readonly clock: Clock;
@@ -126,10 +122,10 @@ class OperationRun {
         const stop = AbortSignal.any([operation.cancel.signal, this.#deps.halt]);
         await childSpan(`step ${step.name}`, {}, () => step.run(this.#context(stop)));
       } catch (error) {
-        this.#throwIfHalted();
+        throwIfHalted(this.#deps);
         return { error };
       }
-      this.#throwIfHalted();
+      throwIfHalted(this.#deps);
       await operation.log.flush();
       await this.#hit("after-run", step);
       operation.mark(step.name, { state: "done" });
@@ -176,7 +172,7 @@ class OperationRun {
         await this.#deps.persist(operation);
         return;
       } catch (error) {
-        this.#throwIfHalted();
+        throwIfHalted(this.#deps);
         if (error instanceof Halted) throw error;
         if (error instanceof LeftAsItIs) {
           operation.mark(step.name, { state: "undoFailed", undoError: error.message });
@@ -193,17 +189,8 @@ class OperationRun {
         await this.#deps.persist(operation);
         // A lock that a person must clear is worse than a leftover that the task names.
         if (state === "undoFailed") return;
-        await this.#pause(this.#deps.undoBackoffMs * 2 ** (undoAttempts - 1));
+        await pauseUnlessHalted(this.#deps.undoBackoffMs * 2 ** (undoAttempts - 1), this.#deps);
       }
-    }
-  }
-
-  async #pause(ms: number): Promise<void> {
-    try {
-      await this.#deps.clock.sleep(ms, this.#deps.halt);
-    } catch (error) {
-      this.#throwIfHalted();
-      throw error;
     }
   }
 
@@ -248,9 +235,5 @@ class OperationRun {
   async #hit(phase: CrashPoint["phase"], step?: AnyStep): Promise<void> {
     const { id, type } = this.#operation.record;
     await this.#deps.crash?.hit({ id, type, phase, step: step?.name ?? "" });
-  }
-
-  #throwIfHalted(): void {
-    if (this.#deps.halt.aborted) throw new Halted("this process no longer owns the journal");
   }
 }
