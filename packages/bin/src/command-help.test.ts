@@ -21,6 +21,12 @@ describe("help of the launcher's commands", () => {
     expect(shown.toSorted()).toEqual(names.toSorted());
   });
 
+  test("is there for every command, so that none begins its work when it is asked for it", () => {
+    const names = [...overview().matchAll(/^ {2}([\w-]+) {2,}\S/gm)].map(([, name = ""]) => name);
+    expect(names.filter((name) => helpOf(name) === undefined)).toEqual(["ctl"]);
+    expect(helpOf("vc-store")).toMatch(/^Usage: .\/gpve vc-store \.\.\.\n\nkeep the records/);
+  });
+
   test("is none for what has its own", () => {
     expect([helpOf("ctl"), helpOf("nope")]).toEqual([undefined, undefined]);
   });

@@ -84,7 +84,13 @@ const commands: Readonly<Record<string, CommandHelp>> = {
     about: "lead workers to a replica that serves; a node's agent starts it: ADDRESS AUTHORITY",
   },
   "pve-commands": { about: "install DIR, remove DIR: qm, pvesh, pvesm, pveum, pvenode, vzdump as links" },
-  test: { about: "prepare this machine and run every test" },
+  test: {
+    about: "prepare this machine and run every test",
+    options: {
+      "check, unit, integration": "that part alone",
+      "--long": "and then what takes hours",
+    },
+  },
 };
 
 export function overview(): string {
@@ -102,14 +108,16 @@ export function overview(): string {
 /** undefined where the command has a help of its own, or is none. */
 export function helpOf(name: string): string | undefined {
   const command = commands[name];
-  if (command?.options === undefined) return undefined;
+  if (command === undefined || name === "ctl") return undefined;
+  const { about, options } = command;
+  if (options === undefined) return [`Usage: ./gpve ${name} ...`, "", about].join("\n");
   return [
     `Usage: ./gpve ${name} [options]`,
     "",
-    command.about,
+    about,
     "",
     "Options:",
-    ...columns(Object.entries(command.options)),
+    ...columns(Object.entries(options)),
   ].join("\n");
 }
 
