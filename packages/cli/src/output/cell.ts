@@ -11,6 +11,7 @@ export type CellFormat =
   | "percent"
   | "boolean"
   | "list"
+  | "sentences"
   | "duration"
   | "state";
 
@@ -26,6 +27,7 @@ const FORMATS = new Set([
   "percent",
   "boolean",
   "list",
+  "sentences",
   "duration",
   "state",
 ]);
@@ -50,6 +52,8 @@ export function cellText(value: unknown, format: CellFormat, nowMs: number): str
       return value === true || value === 1 || value === "1" ? "yes" : "no";
     case "list":
       return Array.isArray(value) ? listText(value) : plainText(value);
+    case "sentences":
+      return Array.isArray(value) ? value.map(plainText).join("; ") : plainText(value);
     case "text":
     case "state":
       return plainText(value);

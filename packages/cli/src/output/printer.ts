@@ -81,8 +81,13 @@ export class Printer {
     const present = fields.filter((field) => fieldOf(thing, field.field) !== undefined);
     const width = Math.max(0, ...present.map((field) => field.header.length));
     for (const { header, field, format } of present) {
-      const text = cellText(fieldOf(thing, field), format ?? "text", this.#io.clock.now());
-      this.line(`${this.colours.bold(`${header}:`.padEnd(width + 1))}  ${text}`);
+      const value = fieldOf(thing, field);
+      // Sentences have commas of their own: each has a line.
+      const parts: readonly unknown[] = format === "sentences" && Array.isArray(value) ? value : [value];
+      for (const [at, part] of parts.entries()) {
+        const text = cellText(part, format ?? "text", this.#io.clock.now());
+        this.line(`${this.colours.bold((at === 0 ? `${header}:` : "").padEnd(width + 1))}  ${text}`);
+      }
     }
   }
 

@@ -39,7 +39,7 @@ export const vmShow: CommandSpec = {
       { header: "Machine", field: "running-machine" },
       { header: "QEMU", field: "running-qemu" },
       { header: "Accelerator", field: "gpve-accelerator" },
-      { header: "Remarks", field: "gpve-notes", format: "list" },
+      { header: "Remarks", field: "gpve-notes", format: "sentences" },
       { header: "Tags", field: "tags" },
     ]);
   },
