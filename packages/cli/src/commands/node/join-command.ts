@@ -1,6 +1,8 @@
+import { given } from "@gpve/contracts/given.ts";
+import { isObject } from "@gpve/client/response-error.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { durationSeconds } from "../../input.ts";
-import { askToJoin } from "../server/ask-to-join.ts";
 
 export const nodeJoinCommand: CommandSpec = {
   name: "node join-command",
@@ -18,11 +20,24 @@ export const nodeJoinCommand: CommandSpec = {
   examples: ["node join-command --node n2 --address 10.0.0.6 --ttl 15m"],
   doing: () => "make a join command",
   run: async (cli, input) => {
-    const invitation = await askToJoin(cli, input, "join-tokens");
-    if (invitation === undefined) return;
-    const { endpoint, before } = invitation;
-    cli.out.line(joinCommand(invitation));
-    cli.out.note(`Run it on the new machine${before}; it works once.`);
+    const client = await cli.client();
+    const node = plain("node", input.text("node"));
+    const address = plain("address", input.text("address"));
+    const endpoint = plain("endpoint", input.text("endpoint")) ?? client.origin;
+    const answer = await client.v1.post("join-tokens", given({ node, ttlSeconds: input.number("ttl") }));
+    const token = isObject(answer) ? answer["token"] : undefined;
+    if (!isObject(answer) || typeof token !== "string") {
+      throw new AppError("internal.error", "the server's answer carries no join token");
+    }
+    if (!cli.out.forPeople) {
+      cli.out.data({ endpoint, ...answer });
+      return;
+    }
+    cli.out.line(joinCommand({ endpoint, token, node, address }));
+    const expires = answer["expiresAt"];
+    cli.out.note(
+      `Run it on the new machine${typeof expires === "string" ? ` before ${expires}` : ""}; it works once.`,
+    );
     if (/^https:\/\/(127\.|localhost|\[::1\])/.test(endpoint)) {
       cli.out.note(
         `Other machines cannot reach ${endpoint}: name an address of this server with --endpoint.`,
@@ -50,4 +65,10 @@ export function joinCommand(facts: {
     `  token: "${facts.token}"`,
     "EOF",
   ].join("\n");
+}
+
+/** The text becomes part of a shell command. */
+function plain(option: string, text: string | undefined): string | undefined {
+  if (text === undefined || /^[A-Za-z0-9.:/[\]-]+$/.test(text)) return text;
+  throw new AppError("request.invalid", `--${option} "${text}" has characters that cannot be part of it`);
 }

@@ -1,6 +1,8 @@
+import { given } from "@gpve/contracts/given.ts";
+import { isObject } from "@gpve/client/response-error.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { durationSeconds } from "../../input.ts";
-import { askToJoin } from "./ask-to-join.ts";
 
 export const serverJoinCommand: CommandSpec = {
   name: "server join-command",
@@ -16,15 +18,34 @@ export const serverJoinCommand: CommandSpec = {
   examples: ["server join-command --node n2 --endpoint https://10.0.0.5:8006 --ttl 15m"],
   doing: () => "make a join command for a server",
   run: async (cli, input) => {
-    const invitation = await askToJoin(cli, input, "server-join-tokens");
-    if (invitation === undefined) return;
-    const { endpoint, token, node, address, before } = invitation;
+    const client = await cli.client();
+    const node = plain("node", input.text("node"));
+    const address = plain("address", input.text("address"));
+    const endpoint = plain("endpoint", input.text("endpoint")) ?? client.origin;
+    const body = given({ node, ttlSeconds: input.number("ttl") });
+    const answer = await client.v1.post("server-join-tokens", body);
+    const token = isObject(answer) ? answer["token"] : undefined;
+    if (!isObject(answer) || typeof token !== "string")
+      throw new AppError("internal.error", "the server's answer carries no join token");
+    if (!cli.out.forPeople) {
+      cli.out.data({ endpoint, ...answer });
+      return;
+    }
     const names = node === undefined ? "" : ` --node ${node}`;
     const where = address === undefined ? "" : ` --address ${address}`;
     // On standard input, so that the token never becomes an argument of a process.
     cli.out.line(
       `./gpve server join --endpoint ${endpoint}${names}${where} <<EOF && ./gpve server\n${token}\nEOF`,
     );
-    cli.out.note(`Run it on the new machine${before}; it works once, and is a secret.`);
+    const expires = answer["expiresAt"];
+    cli.out.note(
+      `Run it on the new machine${typeof expires === "string" ? ` before ${expires}` : ""}; it works once, and is a secret.`,
+    );
   },
 };
+
+/** The text becomes part of a shell command. */
+function plain(option: string, text: string | undefined): string | undefined {
+  if (text === undefined || /^[A-Za-z0-9.:/[\]-]+$/.test(text)) return text;
+  throw new AppError("request.invalid", `--${option} "${text}" has characters that cannot be part of it`);
+}
