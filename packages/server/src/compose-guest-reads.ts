@@ -4,7 +4,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { Access } from "./application/access/access.ts";
 import { mappingCollection } from "@gpve/domain/mapping/mapping.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
-import { MovableGuests, type MoveEffects } from "./application/guest/movable-guests.ts";
+import { MovableGuests, type MoveJudge } from "./application/guest/movable-guests.ts";
 import { ReadGuests } from "./application/guest/read-guests.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
@@ -19,7 +19,7 @@ export function composeGuestReads(parts: {
   readonly access: Access;
   readonly board: MemoryNodeBoard;
   readonly storages: StorageDefinitions;
-  readonly ha: MoveEffects;
+  readonly ha: MoveJudge;
 }): GuestReads {
   const { records, access, board, storages, ha } = parts;
   const guests = records.collection(guestCollection);

@@ -57,7 +57,8 @@ export function composeHa(parts: HaParts): ComposedHa {
       .list()
       .map(({ id }) => id);
   const knowsNode = (node: string): boolean => records.collection(nodeRecords).get(node) !== undefined;
-  const config = new HaConfig({ records, clock, knowsNode });
+  const isOffline = (node: string): boolean => board.get(node)?.health === "offline";
+  const config = new HaConfig({ records, clock, knowsNode, isOffline });
   const rules = new HaRules(records, config, nodes);
   const status = new HaStatus({ records, clock, localNode: nodeName, quorate, nodes });
   const hook =

@@ -18,7 +18,7 @@ import { traceparent } from "@gpve/kit/telemetry/traceparent.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { createAccess } from "./application/access/access.ts";
 import { NodeConditionTimes } from "./application/condition/node-condition-times.ts";
-import type { MoveEffects } from "./application/guest/movable-guests.ts";
+import type { MoveJudge } from "./application/guest/movable-guests.ts";
 import { composeGuestReads } from "./compose-guest-reads.ts";
 import { bootstrapAccess } from "./application/access/bootstrap.ts";
 import type { OpenServer } from "./open-server.ts";
@@ -165,7 +165,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
   const { fenceCommand } = settings;
   const own = { records, board, clock, log, nodeName, engine, exec: runExec };
-  const effects: MoveEffects = { effectsOf: (sid, target) => ha.rules.effectsOf(sid, target) };
+  const effects: MoveJudge = { effectsOf: (sid, target) => ha.rules.effectsOf(sid, target) };
   const guestReads = composeGuestReads({ records, access, board, storages, ha: effects });
   const { movable } = guestReads;
   const ha = composeHa({ ...own, holder: owner, quorate: reads.answers, fenceCommand, movable });

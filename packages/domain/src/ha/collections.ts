@@ -117,6 +117,15 @@ export function serviceState(
   return from.manager.get(MANAGER_STATUS_ID)?.value.services[sid]?.state;
 }
 
+/** Asked for by the operator, or since the node goes down under the policy `migrate`. */
+export function isInMaintenance(
+  node: string,
+  manager: { get(id: string): { readonly value: ManagerStatus } | undefined },
+): boolean {
+  const status = manager.get(MANAGER_STATUS_ID)?.value;
+  return status?.nodes[node] === "maintenance" || status?.maintenance[node] === true;
+}
+
 export function sidOf(guest: { readonly vmid: number; readonly type: GuestType }): string {
   return `${guestKinds[guest.type].haType}:${guest.vmid}`;
 }

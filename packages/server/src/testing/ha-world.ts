@@ -40,7 +40,12 @@ export class HaWorld {
   constructor() {
     const { records, clock } = this;
     const nodes = (): readonly string[] => this.nodes;
-    this.config = new HaConfig({ records, clock, knowsNode: (node) => this.nodes.includes(node) });
+    this.config = new HaConfig({
+      records,
+      clock,
+      knowsNode: (node) => this.nodes.includes(node),
+      isOffline: (node) => !this.alive.has(node),
+    });
     this.rules = new HaRules(records, this.config, nodes);
     this.status = new HaStatus({ records, clock, localNode: "n1", quorate: () => true, nodes });
   }

@@ -39,6 +39,16 @@ export interface MoveTarget {
   readonly cpuFlags?: readonly string[] | undefined;
   /** Who under HA keeps the VM from going there. */
   readonly blocking?: readonly BlockedBy[] | undefined;
+  /** Why it takes no guest under HA at all. */
+  readonly closed?: string | undefined;
+}
+
+/** What HA says of a move. */
+export interface MoveEffects {
+  /** Resources that would go along. */
+  readonly together: readonly string[];
+  readonly blocking: readonly BlockedBy[];
+  readonly closed?: string;
 }
 
 /** One resource of HA, or the VM itself where a rule of its own forbids the node. */
@@ -163,6 +173,7 @@ export function obstaclesAt(config: VmConfig, target: MoveTarget, facts: MoveFac
         ? `a strict node affinity rule keeps '${sid}' from node '${target.node}'`
         : `'${sid}' on node '${target.node}' is to be apart from it (negative resource affinity)`,
     );
+  if (target.closed !== undefined) reasons.push(target.closed);
   if (facts.isRunning) reasons.push(...runningObstacles(config.values, target, facts));
   return { storages: [...storages], resources: unmapped.map(({ key }) => key), reasons };
 }

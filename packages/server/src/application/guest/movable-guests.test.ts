@@ -93,3 +93,17 @@ test("who goes along and who is in the way under HA is told", async () => {
     n3: { "blocking-ha-resources": [{ sid: "vm:101", cause: "resource-affinity" }] },
   });
 });
+
+test("a node in maintenance takes guests that are not under HA, and no others", async () => {
+  for (const sid of ["100", "101"]) await world.config.addResource(sid, undefined, {});
+  await world.config.setResource("100", { state: "ignored" }, { remove: [], digest: undefined });
+  world.serve("n1");
+  await world.pass(6);
+  await world.config.maintenance("n1", true, "root@pam");
+  await world.pass(4);
+  const refused = (vmid: number, node: string) =>
+    (movable.show(node, vmid)["not_allowed_nodes"] as Record<string, { reasons: string[] }>)["n1"]?.reasons;
+  expect(refused(101, "n3")).toEqual([expect.stringContaining("node 'n1' is in maintenance")]);
+  for (const vmid of [100, 102])
+    expect(refused(vmid, "n2") ?? []).not.toContainEqual(expect.stringContaining("maintenance"));
+});

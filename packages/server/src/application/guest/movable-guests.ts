@@ -11,7 +11,7 @@ import {
   obstaclesAt,
   requireMovable,
   unknownTarget,
-  type BlockedBy,
+  type MoveEffects,
   type MoveFacts,
   type MoveTarget,
 } from "@gpve/domain/vm/migrate/movable.ts";
@@ -23,17 +23,14 @@ export interface MovableGuestsDeps {
   readonly board: NodeBoard;
   readonly storages: () => readonly StorageDefinition[];
   readonly mappings: () => readonly Mapping[];
-  readonly ha: MoveEffects;
+  readonly ha: MoveJudge;
   /** undefined = there is no such guest. */
   readonly guest: (vmid: number) => { readonly record: GuestRecord; readonly config: VmConfig } | undefined;
 }
 
-export interface MoveEffects {
-  /** Who would go along with a resource of HA, and who keeps it from going. */
-  effectsOf(
-    sid: string,
-    target: string,
-  ): { readonly together: readonly string[]; readonly blocking: readonly BlockedBy[] };
+export interface MoveJudge {
+  /** Of a resource of HA. */
+  effectsOf(sid: string, target: string): MoveEffects;
 }
 
 export class MovableGuests {
@@ -52,8 +49,8 @@ export class MovableGuests {
     const sid = sidOf(found.record);
     const asked = target === undefined ? this.#others(node) : [this.#target(target)];
     const judged = asked.map((each) => {
-      const { blocking } = this.#deps.ha.effectsOf(sid, each.node);
-      return { node: each.node, blocking, ...obstaclesAt(config, { ...each, blocking }, facts) };
+      const { blocking, closed } = this.#deps.ha.effectsOf(sid, each.node);
+      return { node: each.node, blocking, ...obstaclesAt(config, { ...each, blocking, closed }, facts) };
     });
     const mapped = mappedResources(config.values);
     return {

@@ -5,6 +5,7 @@ import { valuesOf } from "@gpve/domain/record/collection.ts";
 import {
   commandCollection,
   groupCollection,
+  isInMaintenance,
   MANAGER_STATUS_ID,
   managerCollection,
   parseSid,
@@ -27,6 +28,8 @@ export interface HaConfigDeps {
   readonly records: Records;
   readonly clock: Clock;
   readonly knowsNode: (node: string) => boolean;
+  /** Its agent has not been heard of for a while. */
+  readonly isOffline: (node: string) => boolean;
 }
 
 export interface ResourceOptions {
@@ -199,6 +202,10 @@ export class HaConfig {
 
   /** While it is on, guests under HA leave the node and none comes. */
   async maintenance(node: string, enabled: boolean, by: string): Promise<void> {
+    if (!this.#deps.knowsNode(node)) throw missing(`no such cluster node '${node}'`);
+    // The manager would only log it.
+    if (enabled && this.#deps.isOffline(node))
+      throw conflict(`node '${node}' is not online: what it had under HA is recovered, not moved`);
     await this.command(`${enabled ? "enable" : "disable"}-node-maintenance ${node}`, by);
   }
 
@@ -219,6 +226,25 @@ export class HaConfig {
     if (state === undefined || state === "ignored") throw refused(`resource '${sid}' is not HA managed`);
     this.#requireNoError(sid);
     this.requireArmed(sid);
+  }
+
+  /** Whoever is sent where the manager sends nobody would stay where it is, and only the manager's log would say so. */
+  requireTaker(sid: string, node: string): void {
+    this.requireNode(node);
+    const guest = this.#deps.records.collection(guestCollection).get(sid.split(":")[1] ?? "")?.value;
+    if (guest?.node === node) throw conflict(`resource '${sid}' is on node '${node}' already`);
+    if (this.#deps.isOffline(node)) throw conflict(`cannot move '${sid}': node '${node}' is not online`);
+    const why = this.whyClosed(sid, node);
+    if (why !== undefined) throw conflict(why);
+  }
+
+  /** What keeps a guest under HA from a node in maintenance; all others may go there. */
+  whyClosed(sid: string, node: string): string | undefined {
+    const { records } = this.#deps;
+    const wanted = records.collection(resourceCollection).get(sid)?.value.state;
+    if (wanted === undefined || wanted === "ignored") return undefined;
+    if (!isInMaintenance(node, records.collection(managerCollection))) return undefined;
+    return `node '${node}' is in maintenance and takes no guests under HA before that is over (gpvectl ha maintenance off ${node})`;
   }
 
   /** What is asked for meanwhile would be forgotten when services go on. */

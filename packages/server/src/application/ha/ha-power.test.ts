@@ -86,6 +86,17 @@ test("a move that a strict rule forbids or that the node cannot take is refused 
   expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
 });
 
+test("a move to a node in maintenance is refused, instead of a task that goes well and moves nothing", async () => {
+  await world.config.addResource("100", undefined, {});
+  world.serve("n1");
+  await world.pass(6);
+  await world.config.maintenance("n3", true, "root@pam");
+  await world.pass(4);
+  await expect(divert(`POST ${vm}/migrate`, { target: "n3" })).rejects.toThrow(
+    "node 'n3' is in maintenance and takes no guests under HA before that is over (gpvectl ha maintenance off n3)",
+  );
+});
+
 test("while HA is disarmed a move is refused instead of forgotten; one that HA ignores meanwhile is its node's", async () => {
   await world.config.addResource("100", undefined, {});
   world.serve("n1");

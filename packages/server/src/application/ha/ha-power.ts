@@ -80,7 +80,8 @@ export class HaPower {
 
   /** The manager would only log it. */
   #requireAllowed(sid: string, target: string): void {
-    const { blocking } = this.#deps.rules.effectsOf(sid, target);
+    const { blocking, closed } = this.#deps.rules.effectsOf(sid, target);
+    if (closed !== undefined) throw conflict(`cannot migrate resource '${sid}': ${closed}`);
     if (blocking.length === 0) return;
     const why = blocking.map((each) =>
       each.cause === "node-affinity"

@@ -13,7 +13,7 @@ import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { compileRules, crowdedApart, type Crowded } from "@gpve/domain/ha/compile-rules.ts";
 import { rulesOf } from "@gpve/domain/ha/services-view.ts";
 import { staysOn } from "@gpve/domain/ha/usage.ts";
-import type { BlockedBy } from "@gpve/domain/vm/migrate/movable.ts";
+import type { BlockedBy, MoveEffects } from "@gpve/domain/vm/migrate/movable.ts";
 import { alreadyThere, missing, refused } from "@gpve/domain/request/failures.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
@@ -108,11 +108,8 @@ export class HaRules {
     });
   }
 
-  /** Who would go along with a resource, and who keeps it from going. */
-  effectsOf(
-    sid: string,
-    target: string,
-  ): { readonly together: readonly string[]; readonly blocking: readonly BlockedBy[] } {
+  /** Who would go along with a resource, who keeps it from going, and why that node takes none at all. */
+  effectsOf(sid: string, target: string): MoveEffects {
     const resources = this.#config.resources();
     const compiled = compileRules(rulesOf(this.#all(), this.#config.groups(), resources), this.#nodes());
     const services = this.#records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value.services ?? {};
@@ -125,7 +122,8 @@ export class HaRules {
       .filter(isThere)
       .map((other) => ({ sid: other, cause: "resource-affinity" }));
     if (home?.strict === true && !home.nodes.has(target)) blocking.push({ sid, cause: "node-affinity" });
-    return { together: [...(compiled.together.get(sid) ?? [])].toSorted(), blocking };
+    const closed = this.#config.whyClosed(sid, target);
+    return { together: [...(compiled.together.get(sid) ?? [])].toSorted(), blocking, ...given({ closed }) };
   }
 
   #changed(before: HaRuleRecord, options: RuleOptions, remove: readonly string[]): HaRuleRecord {

@@ -304,6 +304,34 @@ test("moves are told to the manager, with who goes along, unless a rule keeps th
   expect(lines()).toEqual([]);
 });
 
+test("a move that could only come to nothing is refused with the reason, and so is maintenance of who is not there", async () => {
+  await call("POST /cluster/ha/resources", { sid: "100" });
+  world.serve("n1");
+  await world.pass(6);
+  const refusal = async (node: string) => {
+    for (const kind of ["migrate", "relocate"]) {
+      const answer = call(`POST /cluster/ha/resources/{sid}/${kind}`, { sid: "100", node });
+      await expect(answer).rejects.toThrow();
+      if (kind === "relocate") return answer.catch((err: unknown) => (err as Error).message);
+    }
+    return "";
+  };
+  expect(await refusal("n2")).toBe("resource 'vm:100' is on node 'n2' already");
+  await world.config.maintenance("n3", true, "root@pam");
+  await world.pass(4);
+  expect(await refusal("n3")).toContain("node 'n3' is in maintenance and takes no guests under HA");
+  await world.config.maintenance("n3", false, "root@pam");
+  world.alive.delete("n1");
+  expect(await refusal("n1")).toBe("cannot move 'vm:100': node 'n1' is not online");
+  await expect(world.config.maintenance("n1", true, "root@pam")).rejects.toThrow("node 'n1' is not online");
+  await expect(world.config.maintenance("n9", true, "root@pam")).rejects.toMatchObject({
+    code: "object.not_found",
+  });
+  // Its end may be asked for at any time.
+  await world.config.maintenance("n1", false, "root@pam");
+  expect(lines()).toEqual(["disable-node-maintenance n3", "disable-node-maintenance n1"]);
+});
+
 test("what failed wants to be disabled before anything else is asked of it", async () => {
   for (const sid of ["100", "101"]) await call("POST /cluster/ha/resources", { sid });
   const status = {

@@ -31,7 +31,7 @@ export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveH
   ) => {
     const sid = config.sid(text);
     config.requireManaged(sid);
-    config.requireNode(node);
+    config.requireTaker(sid, node);
     const { together, blocking } = rules.effectsOf(sid, node);
     if (blocking.length === 0) await tell(`${kind} ${sid} ${node}`, ctx);
     return {
