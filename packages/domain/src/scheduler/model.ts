@@ -126,6 +126,8 @@ export interface SchedulerNode {
   /** undefined = it can be told to run something; else why not. */
   readonly away?: string;
   readonly unschedulable: boolean;
+  /** As good as cordoned: it is being emptied, or about to be switched off. */
+  readonly inMaintenance?: true;
   readonly labels: Readonly<Record<string, string>>;
   readonly taints: readonly Taint[];
   /** With reserve and overcommit taken into account. */

@@ -18,9 +18,10 @@ export const nodeFilters: readonly Filter[] = [
     name: "NodeUnschedulable",
     shape: () => "",
     prepare: (question) =>
-      byReason(question, ({ unschedulable }) =>
-        unschedulable ? "it is cordoned: set spec.unschedulable of the node to false" : undefined,
-      ),
+      byReason(question, ({ name, unschedulable, inMaintenance }) => {
+        if (inMaintenance === true) return `it is in maintenance: gpvectl ha maintenance off ${name}`;
+        return unschedulable ? `it is cordoned: gpvectl node uncordon ${name}` : undefined;
+      }),
   },
   {
     name: "NodeAffinity",

@@ -200,7 +200,7 @@ function bestStep(state: ClusterState, policy: Policy, stays: (id: string) => bo
 
 function takesPart({ nodes }: ClusterState, at: number): boolean {
   const node = nodes[at];
-  return node !== undefined && node.away === undefined && !node.unschedulable;
+  return node !== undefined && node.away === undefined && !node.unschedulable && node.inMaintenance !== true;
 }
 
 function loadAt(state: ClusterState, at: number): number {

@@ -17,6 +17,7 @@ export function schedulerNode(
   record: NodeRecord,
   view: NodeView | undefined,
   storages: readonly StorageDefinition[],
+  inMaintenance = false,
 ): SchedulerNode {
   const { facts, report } = view ?? {};
   const allocatable = nodeResources(view, [])?.allocatable;
@@ -26,6 +27,7 @@ export function schedulerNode(
     name: record.name,
     ...given({ away }),
     unschedulable: record.unschedulable === true,
+    ...(inMaintenance ? { inMaintenance } : {}),
     labels: record.labels,
     taints: record.taints.map(parseTaint),
     allocatable: { cpu: allocatable?.cpu ?? 0, memory: allocatable?.memory ?? 0 },

@@ -80,6 +80,10 @@ export const nodeKind: KindDeclaration = {
       }),
     ),
     health: Type.Enum(["online", "offline", "unknown"]),
+    scheduling: Type.Enum(["open", "cordoned", "maintenance"], {
+      description:
+        "Whether new guests are placed there: not while it is cordoned (spec.unschedulable), or in maintenance under HA.",
+    }),
     address: Type.String(),
     lastSeen: Type.Optional(Type.String({ format: "date-time" })),
     certificateFingerprint: Type.Optional(Type.String()),
@@ -135,10 +139,11 @@ export const nodeKind: KindDeclaration = {
     delete: allOf(read, privilege("/", "Sys.Modify"), privilege("/nodes", "Sys.Modify")),
   },
   forcedDelete: "1 = also when the node has guests; they run on there, and their configurations are kept.",
-  selectableFields: ["status.phase", "status.health", "status.accelerator"],
+  selectableFields: ["status.phase", "status.health", "status.scheduling", "status.accelerator"],
   columns: [
     { header: "NAME", field: "metadata.name" },
     { header: "PHASE", field: "status.phase" },
+    { header: "SCHEDULING", field: "status.scheduling" },
     { header: "ADDRESS", field: "status.address" },
     { header: "CPUS", field: "status.cpu.cpus" },
     { header: "CPU", field: "status.usage.cpu", format: "percent" },

@@ -2,6 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { isInMaintenance, managerCollection } from "@gpve/domain/ha/collections.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { ClusterState } from "@gpve/domain/scheduler/cluster-state.ts";
 import { guestRequest, placementId, storagesOf } from "@gpve/domain/scheduler/guest-request.ts";
@@ -62,6 +63,7 @@ export class ClusterView {
           this.#then(() => movedGuests(before?.value, after?.value).forEach((id) => this.#guest(id))),
         ),
       records.collection(nodeRecords).onChange((id) => this.#then(() => this.#node(id))),
+      records.collection(managerCollection).onChange(() => this.#maintained()),
       records
         .collection(storageCollection)
         .onChange(() => this.#then(() => this.#state.setNodes(this.#nodes()))),
@@ -113,6 +115,7 @@ export class ClusterView {
         record,
         board.get(name),
         storages.map(({ value }) => value),
+        isInMaintenance(name, records.collection(managerCollection)),
       )
     );
   }
@@ -123,6 +126,15 @@ export class ClusterView {
     const before = at === undefined ? undefined : this.#state.nodes[at];
     if (after === undefined || before === undefined) this.#state.setNodes(this.#nodes());
     else this.#state.updateNode(after, { sameKind: isSameKind(before, after) });
+  }
+
+  /** The manager's record changes often, and seldom by that. */
+  #maintained(): void {
+    const manager = this.#deps.records.collection(managerCollection);
+    const changed = this.#state.nodes.filter(
+      ({ name, inMaintenance }) => isInMaintenance(name, manager) !== (inMaintenance === true),
+    );
+    for (const { name } of changed) this.#then(() => this.#node(name));
   }
 
   #reported(view: NodeView, previous: NodeView | undefined): void {

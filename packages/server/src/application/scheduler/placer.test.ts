@@ -2,6 +2,8 @@ import type { PlacementRequest, SchedulingRules } from "@gpve/domain/scheduler/m
 import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
+import { emptyManagerStatus } from "@gpve/domain/ha/model.ts";
 import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "@gpve/kit/logger.ts";
@@ -54,6 +56,22 @@ describe("placing", () => {
     await placer.release([first.id]);
     expect((await placer.place(part("vc/blue/cp-2", 3), terms)).node).toBe(first.node);
     expect(placer.placement("vc/blue/cp-1")).toMatchObject({ by: "joe@pve", lost: 0, node: second.node });
+  });
+
+  it("places nothing on a node in maintenance under HA, and evens nothing out to it", async () => {
+    const put = (maintenance: Record<string, true>) =>
+      world.records.transact((tx) =>
+        tx.put(managerCollection, MANAGER_STATUS_ID, { ...emptyManagerStatus(), maintenance }),
+      );
+    await put({ n1: true });
+    const { placer, view } = world.scheduler;
+    expect((await placer.place(part("vm/1", 1), terms)).node).toBe("n2");
+    await expect(placer.place(part("vm/2", 4), terms)).rejects.toThrow(
+      "n1: it is in maintenance: gpvectl ha maintenance off n1",
+    );
+    expect(view.state().nodes.map(({ inMaintenance }) => inMaintenance)).toEqual([true, undefined]);
+    await put({});
+    expect((await placer.place(part("vm/2", 4), terms)).node).toBe("n1");
   });
 
   it("counts what workers of virtual clusters may use, wherever they are, until they go", async () => {

@@ -15,7 +15,9 @@ const CONTROL_PLANE_BYTES = 300 * 2 ** 20;
 /** Of those that are closed to whatever does not name them; undefined: it is open. */
 export function whyClosed(
   record: Pick<NodeRecord, "unschedulable" | "taints"> | undefined,
+  inMaintenance: boolean,
 ): string | undefined {
+  if (inMaintenance) return "it is in maintenance";
   if (record?.unschedulable === true) return "it is cordoned";
   const taint = (record?.taints ?? []).map(parseTaint).find(({ effect }) => effect === "NoSchedule");
   return taint === undefined ? undefined : `it has the taint ${formatTaint(taint)}`;

@@ -4,6 +4,8 @@ import type { Capability, NodeBoard, NodeView } from "@gpve/domain/node/runtime.
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
+import { emptyManagerStatus } from "@gpve/domain/ha/model.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { openQuotaServer } from "../../testing/quota-world.ts";
 import { nodeRecords } from "../node/collections.ts";
@@ -74,6 +76,14 @@ async function world(nodes: Readonly<Record<string, NodeGiven>>) {
 }
 
 describe("a virtual cluster", () => {
+  test("goes to no node in maintenance, unless it names that node", async () => {
+    const { place, deps } = await world({ n1: {}, n2: {} });
+    const status = { ...emptyManagerStatus(), maintenance: { n2: true as const } };
+    await deps.records.transact((tx) => tx.put(managerCollection, MANAGER_STATUS_ID, status));
+    expect(place()).toBe("n1");
+    expect(place({ node: "n2" })).toBe("n2");
+  });
+
   test("goes to no node that is cordoned or tainted, unless it names that node", async () => {
     const { place, deps, wanted } = await world({
       n1: {},

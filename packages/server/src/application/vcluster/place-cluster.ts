@@ -1,5 +1,6 @@
 // Which node gets a new virtual cluster.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isInMaintenance, managerCollection } from "@gpve/domain/ha/collections.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { invalidSpec } from "@gpve/domain/vcluster/invalid-spec.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
@@ -69,7 +70,8 @@ function refusal({ records, order }: PlaceDeps, view: NodeView, spec: Sized): st
   // It has looked at cordons and taints too, some of which the rules tolerate.
   if (order !== undefined) return order.refusal(view.node) ?? whyNoRoom(view, spec);
   const record = records.collection(nodeRecords).get(view.node)?.value;
-  return whyClosed(record) ?? whyNoRoom(view, spec);
+  const inMaintenance = isInMaintenance(view.node, records.collection(managerCollection));
+  return whyClosed(record, inMaintenance) ?? whyNoRoom(view, spec);
 }
 
 function open(deps: PlaceDeps, nodes: readonly NodeView[], spec: Sized): readonly NodeView[] {

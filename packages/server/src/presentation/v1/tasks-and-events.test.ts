@@ -7,6 +7,8 @@ import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import type { AuditFilters, AuditRecord } from "@gpve/domain/audit/audit-log.ts";
 import type { NodeFacts, NodeReport, NodeView } from "@gpve/domain/node/runtime.ts";
 import { nodeRecords } from "../../application/node/collections.ts";
+import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
+import { emptyManagerStatus } from "@gpve/domain/ha/model.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { eventCollection } from "../../application/v1/events.ts";
 import type { WatchItem } from "../../application/v1/watch-objects.ts";
@@ -131,6 +133,27 @@ describe("events", () => {
 });
 
 describe("nodes", () => {
+  it("say whether new guests are placed there", async () => {
+    await v1.records.transact((tx) => {
+      for (const name of ["n1", "n2", "n3"])
+        tx.put(nodeRecords, name, {
+          ...joinedNode(name),
+          ...(name === "n2" ? { unschedulable: true as const } : {}),
+        });
+    });
+    const items = async (query: string): Promise<unknown> =>
+      (await v1.ask("GET", `/nodes${query}`)).body.items;
+    const open = { status: { scheduling: "open" } };
+    const cordoned = { status: { scheduling: "cordoned" } };
+    expect(await items("")).toMatchObject([open, cordoned, open]);
+    const status = { ...emptyManagerStatus(), maintenance: { n3: true as const } };
+    await v1.records.transact((tx) => tx.put(managerCollection, MANAGER_STATUS_ID, status));
+    expect(await items("")).toMatchObject([open, cordoned, { status: { scheduling: "maintenance" } }]);
+    expect(await items("?fieldSelector=status.scheduling%3Dmaintenance")).toMatchObject([
+      { metadata: { name: "n3" } },
+    ]);
+  });
+
   it("show what they found out about themselves", async () => {
     const record = joinedNode("n1");
     await v1.records.transact((tx) => tx.put(nodeRecords, "n1", record));

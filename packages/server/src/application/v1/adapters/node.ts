@@ -8,6 +8,7 @@ import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../../node/collections.ts";
 import { removeNode } from "../../node/remove-node.ts";
+import { isInMaintenance, managerCollection } from "@gpve/domain/ha/collections.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { nodeConditions, nodePhase } from "@gpve/domain/node/node-conditions.ts";
 import { nodeResources, type NodeResources, type NodeTenant } from "@gpve/domain/node/node-resources.ts";
@@ -44,6 +45,7 @@ export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
       deps.board.get(entry.id),
       runningOn(reader, deps.board.get(entry.id)),
       deps.conditionTimes,
+      isInMaintenance(entry.id, { get: (id) => reader.get(managerCollection, id) }),
     ),
     labels: entry.value.labels,
     revision: entry.revision,
@@ -53,7 +55,7 @@ export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
   });
   return {
     kind: nodeKind,
-    collections: [nodeRecords, guestCollection, vclusterCollection].map(
+    collections: [nodeRecords, guestCollection, vclusterCollection, managerCollection].map(
       (each) => each as CollectionDef<unknown>,
     ),
     list: (reader) =>
@@ -99,6 +101,7 @@ function statusOf(
   view: NodeView | undefined,
   running: readonly NodeTenant[],
   times: ConditionClock,
+  inMaintenance: boolean,
 ): Fields {
   const facts = view?.facts;
   const resources = nodeResources(view, running);
@@ -111,6 +114,7 @@ function statusOf(
     })),
     ...(resources === undefined ? {} : fieldsOf(resources)),
     health: view?.health ?? "unknown",
+    scheduling: inMaintenance ? "maintenance" : record.unschedulable === true ? "cordoned" : "open",
     address: record.address,
     certificateFingerprint: record.certFingerprint,
     ...(view === undefined || view.lastSeen <= 0 ? {} : { lastSeen: new Date(view.lastSeen).toISOString() }),

@@ -1,4 +1,5 @@
 // Which nodes could follow a cluster's store, and go on with it: those that it could have been placed on.
+import { isInMaintenance, managerCollection } from "@gpve/domain/ha/collections.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { FIRST_SHARED_NETWORK, placeIn } from "@gpve/domain/vcluster/overlay.ts";
 import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -27,7 +28,9 @@ export async function sparesOf(
   const isKnown = (each: string): boolean =>
     spread === undefined || spread.network >= FIRST_SHARED_NETWORK || placeIn(spread, each) >= 0;
   const nodes = deps.records.collection(nodeRecords);
-  const isOpen = (each: string): boolean => nodes.get(each)?.value.unschedulable !== true;
+  const isOpen = (each: string): boolean =>
+    nodes.get(each)?.value.unschedulable !== true &&
+    !isInMaintenance(each, deps.records.collection(managerCollection));
   try {
     return fittingNodes(await withOrder(deps, record, { signal }), spec)
       .map((each) => each.node)
