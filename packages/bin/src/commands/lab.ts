@@ -23,6 +23,7 @@ const verbs: Readonly<Record<string, Verb>> = {
   thaw: (_lab, node, only) => told(node, "SIGCONT", only, "goes on"),
   // As an upgrade does it: asked to stop, started again; guests and etcd are left alone.
   restart: async (lab, node, only) => {
+    requireOn(node);
     const parts = only === undefined ? (["server", "agent"] as const) : [only];
     for (const part of parts) {
       await stopPart(node, part, RESTART_PATIENCE_MS);
@@ -98,6 +99,7 @@ async function told(node: LabNode, signal: NodeJS.Signals, only: OnlyPart, becam
     send(part.pid, signal);
     return `the ${only} of ${node.name} ${became}`;
   }
+  if (signal !== "SIGKILL") requireOn(node);
   const count = signalNode(node, signal);
   // Killed is gone: whoever asks next finds nothing of it.
   while (signal === "SIGKILL" && nodeProcesses(node).length > 0) {
@@ -105,6 +107,14 @@ async function told(node: LabNode, signal: NodeJS.Signals, only: OnlyPart, becam
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return `${node.name} ${became} (${count} processes)`;
+}
+
+function requireOn(node: LabNode): void {
+  if (nodeProcesses(node).length > 0) return;
+  throw new AppError(
+    "object.conflict",
+    `${node.name} is off, and nothing was done: ./gpve lab heal ${node.name} boots it`,
+  );
 }
 
 interface StatusRow {

@@ -17,6 +17,10 @@ test("the first password is shown at a terminal, and nowhere that is kept", () =
     expect(shown(true)).toContain("root@pam / first-one");
     expect(shown(false)).toContain(`root@pam / (password in ${file})`);
     expect(shown(false)).not.toContain("first-one");
+    expect(shown(false)).toContain("vm create --image tiny --name demo --console");
+    state.node = "n1, n2, n3";
+    expect(shown(false)).toContain("--name demo --storage shared --image-storage shared --start");
+    expect(shown(false)).toContain(`./gpve lab status --data ${data.path}`);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -29,6 +29,8 @@ export function welcome(data: DataDir, state: RunState, isTerminal: boolean): st
   const known = credentials?.password ?? "";
   const password = known === "" ? "(the password you know)" : isTerminal ? known : `(password in ${secrets})`;
   const flag = data.path === defaultDataDir() ? "" : ` --data ${data.path}`;
+  const isLab = state.node.includes(",");
+  const shared = isLab ? " --storage shared --image-storage shared --start" : " --console";
   const rows: [string, string][] = [
     ["URL", state.url],
     ["Fingerprint", credentials?.fingerprint ?? ""],
@@ -39,13 +41,14 @@ export function welcome(data: DataDir, state: RunState, isTerminal: boolean): st
   ];
   const lines = rows.map(([name, value]) => `  ${name.padEnd(12)} ${value}`);
   return [
-    `gpve ${state.version} is running, ${state.node.includes(",") ? "nodes" : "node"} ${state.node}`,
+    `gpve ${state.version} is running, ${isLab ? "nodes" : "node"} ${state.node}`,
     "",
     ...lines,
     "",
     "Try next:",
     `  ./gpve ctl${flag} node list`,
-    `  ./gpve ctl${flag} vm create --image tiny --name demo --console`,
+    `  ./gpve ctl${flag} vm create --image tiny --name demo${shared}`,
+    ...(isLab ? [`  ./gpve lab status${flag}`, `  ./gpve down${flag} --guests`] : []),
     `  curl --cacert ${data.file("pki", "ca.crt")} ${state.url}/api2/json/access/domains`,
     "",
   ].join("\n");
