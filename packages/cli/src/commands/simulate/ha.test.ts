@@ -26,6 +26,7 @@ test("the example shows a node fenced and its guest started away from the other 
   expect(ran.out).toMatch(/^vm:100 +started +started +n3 +n3$/m);
   expect(ran.out).toMatch(/^vm:101 +started +started +n2 +n2$/m);
   expect(ran.out).toMatch(/^ct:102 +started +started +n2 +n2$/m);
+  expect(ran.out).toMatch(/^n1 was reset by its watchdog after \d+ s\.\nn1 was fenced after \d+ s\.$/m);
 });
 
 test("only the end, for people and for programs", async () => {
@@ -35,6 +36,8 @@ test("only the end, for people and for programs", async () => {
   const { out } = await play(example, "--output", "json");
   expect(JSON.parse(out)).toMatchObject({
     ranTwice: [],
+    reset: [{ node: "n1", seconds: expect.any(Number) as unknown }],
+    fenced: [{ node: "n1", seconds: expect.any(Number) as unknown }],
     services: [{ service: "ct:102" }, { service: "vm:100", runsOn: "n3" }, { service: "vm:101" }],
   });
 });
@@ -61,6 +64,7 @@ test("a folder is a case as PVE's simulator keeps them", async () => {
     );
   const ran = await gpvectl.run(["simulate", "ha", "case", "--end-only"]);
   expect(ran.out).toMatch(/^vm:103 +started +started +node2 +node2$/m);
+  expect((await gpvectl.run(["simulate", "ha", "case/cmdlist", "--end-only"])).out).toBe(ran.out);
   writeFileSync(join(gpvectl.home, "case/service_config"), "{");
   expect((await gpvectl.run(["simulate", "ha", "case"])).err).toContain("case: service_config is no JSON");
   mkdirSync(join(gpvectl.home, "empty"));

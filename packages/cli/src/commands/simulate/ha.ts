@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { parseDocument } from "yaml";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { readPveCase } from "@gpve/domain/ha/simulator/read-pve-case.ts";
 import { readScenario } from "@gpve/domain/ha/simulator/read-scenario.ts";
-import type { Scenario } from "@gpve/domain/ha/simulator/scenario.ts";
+import type { LogLine, Scenario } from "@gpve/domain/ha/simulator/scenario.ts";
 import { Simulation } from "@gpve/domain/ha/simulator/simulation.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { yamlValue } from "../../yaml-value.ts";
@@ -36,8 +36,10 @@ export const simulateHa: CommandSpec = {
         runsOn: world.runsOn(service) ?? "",
       }));
     const seconds = world.nowS;
+    const { reset, fenced } = lostNodes(world.log);
     const log = input.flag("endOnly") ? {} : { log: world.log };
-    if (!cli.out.forPeople) cli.out.data({ seconds, services, ranTwice: world.doubleStarts, ...log });
+    if (!cli.out.forPeople)
+      cli.out.data({ seconds, services, reset, fenced, ranTwice: world.doubleStarts, ...log });
     else {
       if (!input.flag("endOnly")) {
         for (const { atS, level, who, text } of world.log)
@@ -53,6 +55,9 @@ export const simulateHa: CommandSpec = {
           { header: "RUNS ON", field: "runsOn" },
         ]),
       );
+      for (const { node, seconds: at } of reset)
+        cli.out.text(`${node} was reset by its watchdog after ${at} s.\n`);
+      for (const { node, seconds: at } of fenced) cli.out.text(`${node} was fenced after ${at} s.\n`);
     }
     if (world.doubleStarts.length > 0)
       throw new AppError("operation.failed", `services ran twice: ${world.doubleStarts.join(", ")}`, {
@@ -63,7 +68,29 @@ export const simulateHa: CommandSpec = {
   },
 };
 
-function read(cli: Cli, file: string): Scenario {
+interface Loss {
+  readonly node: string;
+  readonly seconds: number;
+}
+
+function lostNodes(log: readonly LogLine[]): {
+  readonly reset: readonly Loss[];
+  readonly fenced: readonly Loss[];
+} {
+  const said = (pattern: RegExp, by = ""): readonly Loss[] =>
+    log.flatMap(({ atS: seconds, who, text }) => {
+      const node = who.startsWith(by) ? pattern.exec(text)?.[1] : undefined;
+      return node === undefined ? [] : [{ node, seconds }];
+    });
+  return {
+    reset: said(/^execute power (\S+) off$/, "watchdog"),
+    fenced: said(/^SUCCEED: fencing: .* for node '([^']+)'$/),
+  };
+}
+
+function read(cli: Cli, given: string): Scenario {
+  // The script of a case says nothing without the files beside it.
+  const file = basename(given) === "cmdlist" ? dirname(given) : given;
   const path = resolve(cli.io.cwd, file);
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
   try {
