@@ -28,6 +28,28 @@ test("guests come under HA, change and leave it", async () => {
   expect((await ctl.run(["ha", "remove", "vm:100"])).code).toBe(0);
 });
 
+test("who puts a guest under HA hears what of it only its node has", async () => {
+  await using ctl = await Gpvectl.create();
+  const migrate = (local_disks: readonly object[]) =>
+    ctl.api.pve("GET /nodes/n1/qemu/100/migrate", { local_disks, local_resources: [] });
+  const add = async () => {
+    const { code, err } = await ctl.run(["ha", "add", "100"]);
+    expect(code).toBe(0);
+    return err;
+  };
+  ctl.api
+    .pve("POST /cluster/ha/resources", null)
+    .pve("GET /cluster/resources", [{ type: "qemu", vmid: 100, node: "n1" }]);
+  expect(await add()).not.toContain("Should n1 be lost");
+  const disk = { drivename: "scsi0", volid: "local:100/disk.qcow2", is_attached: true };
+  migrate([disk, { drivename: "unused0", volid: "local:100/old.qcow2", is_attached: false }]);
+  expect(await add()).toContain(
+    "Should n1 be lost, 100 waits for it: only n1 has scsi0 (local:100/disk.qcow2). HA starts elsewhere",
+  );
+  migrate([]);
+  expect(await add()).not.toContain("Should n1 be lost");
+});
+
 test("a move that a rule keeps from happening says which, and fails", async () => {
   await using ctl = await Gpvectl.create();
   const along = ["vm:101"];

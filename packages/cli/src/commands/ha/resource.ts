@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec, OptionSpec } from "../../command.ts";
 import { wholeNumber, type Input } from "../../input.ts";
+import { whyItWouldWait } from "./tied-disks.ts";
 
 const guest = { name: "<guest>", about: "vm:ID, ct:ID, or the ID alone" } as const;
 const STATES = ["started", "stopped", "disabled", "ignored"] as const;
@@ -41,9 +42,12 @@ export const haAdd: CommandSpec = {
   examples: ["ha add vm:100", "ha add 100 --max-restart 3 --state started"],
   doing: (input) => `put ${input.arg("guest")} under HA`,
   run: async (cli, input) => {
-    const { pve } = await cli.client();
-    await pve.post("/cluster/ha/resources", { sid: input.arg("guest"), ...wanted(input) });
-    cli.out.done(`${input.arg("guest")} is under HA.`);
+    const client = await cli.client();
+    const guest = input.arg("guest");
+    await client.pve.post("/cluster/ha/resources", { sid: guest, ...wanted(input) });
+    cli.out.done(`${guest} is under HA.`);
+    const tied = cli.out.forPeople ? await whyItWouldWait(client, guest) : undefined;
+    if (tied !== undefined) cli.out.note(tied);
   },
 };
 
