@@ -27,6 +27,7 @@ import { nodeCordon, nodeUncordon } from "./commands/node/cordon.ts";
 import { nodeDrain } from "./commands/node/drain.ts";
 import { serverJoinCommand } from "./commands/server/join-command.ts";
 import { nodeJoinCommand } from "./commands/node/join-command.ts";
+import { nodeLabel, nodeTaint } from "./commands/node/label.ts";
 import { nodeList } from "./commands/node/list.ts";
 import { nodeProbe } from "./commands/node/probe.ts";
 import { nodeRemove } from "./commands/node/remove.ts";
@@ -203,6 +204,8 @@ export const allCommands: readonly CommandSpec[] = [
   nodeProbe,
   nodeRemove,
   nodeJoinCommand,
+  nodeLabel,
+  nodeTaint,
   nodeCordon,
   nodeUncordon,
   nodeDrain,

@@ -76,28 +76,36 @@ async function guestsOf(client: GpveClient, node: string): Promise<readonly Gues
 /** Of the nodes that the guest may go to, the one with most free memory; never one that is cordoned itself. */
 async function targetOf(client: GpveClient, node: string, vmid: number): Promise<string> {
   const facts = await client.pve.get("/nodes/{node}/qemu/{vmid}/migrate", { node, vmid });
-  const allowed = isObject(facts) ? facts["allowed_nodes"] : undefined;
-  return openNode(client, node, (name) => !Array.isArray(allowed) || allowed.includes(name));
+  const { allowed_nodes: allowed, not_allowed_nodes: refused } = isObject(facts) ? facts : {};
+  return openNode(client, node, (name) => {
+    if (!Array.isArray(allowed) || allowed.includes(name)) return undefined;
+    const why = isObject(refused) ? refused[name] : undefined;
+    return isObject(why) && Array.isArray(why["reasons"]) ? why["reasons"].join(", ") : "it cannot have it";
+  });
 }
 
+/** Of those that are open, the one with most free memory. `whyNot`: of a node, undefined where nothing speaks against it. */
 async function openNode(
   client: GpveClient,
   node: string,
-  isAllowed: (name: string) => boolean = () => true,
+  whyNot: (name: string) => string | undefined = () => undefined,
 ): Promise<string> {
-  const nodes = (await client.pve.list("/nodes")).filter(
-    (row) => row["node"] !== node && row["status"] === "online",
-  );
-  const isCordoned = async (name: string): Promise<boolean> => {
-    const found = await client.v1.raw("GET", `nodes/${encodeURIComponent(name)}`);
-    const spec = isObject(found) ? found["spec"] : undefined;
-    return isObject(spec) && spec["unschedulable"] === true;
-  };
+  const nodes = (await client.pve.list("/nodes")).filter((row) => row["node"] !== node);
   const free = (row: (typeof nodes)[number]): number => Number(row["maxmem"] ?? 0) - Number(row["mem"] ?? 0);
+  const reasons: string[] = [];
   for (const row of nodes.toSorted((a, b) => free(b) - free(a))) {
     const name = String(row["node"]);
-    if (!isAllowed(name)) continue;
-    if (!(await isCordoned(name))) return name;
+    const isOffline = row["status"] !== "online";
+    const why = isOffline ? "it is not online" : (whyNot(name) ?? (await whyClosed(client, name)));
+    if (why === undefined) return name;
+    reasons.push(`${name}: ${why}`);
   }
-  throw new AppError("node.unavailable", "no other node can have it");
+  const all = reasons.length === 0 ? "there is none" : reasons.join("; ");
+  throw new AppError("node.unavailable", `no other node can have it (${all})`);
+}
+
+async function whyClosed(client: GpveClient, name: string): Promise<string | undefined> {
+  const { spec, status } = await client.v1.get("nodes", name);
+  if (status["scheduling"] === "maintenance") return "it is in maintenance";
+  return spec["unschedulable"] === true ? "it is cordoned" : undefined;
 }

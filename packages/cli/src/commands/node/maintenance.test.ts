@@ -17,14 +17,16 @@ const vc = (name: string, status: object) => ({
   status,
 });
 
+const node = (name: string, unschedulable: boolean) => ({
+  apiVersion: "gpve.io/v1",
+  kind: "Node",
+  metadata: { name },
+  spec: { unschedulable },
+  status: {},
+});
+
 async function cluster(): Promise<Gpvectl> {
   const ctl = await Gpvectl.create();
-  const node = (name: string, unschedulable: boolean) => ({
-    apiVersion: "gpve.io/v1",
-    kind: "Node",
-    metadata: { name },
-    spec: { unschedulable },
-  });
   ctl.api
     .on("PATCH /api/v1/nodes/n1", { body: node("n1", true) })
     .on("GET /api/v1/nodes/n2", { body: node("n2", true) })
@@ -120,11 +122,68 @@ describe("gpvectl node", () => {
 
   test("drain names what cannot move, and moves the rest", async () => {
     await using ctl = await cluster();
-    ctl.api.pve("GET /nodes/n1/qemu/100/migrate", { allowed_nodes: [] });
+    ctl.api.pve("GET /nodes/n1/qemu/100/migrate", {
+      allowed_nodes: ["n2"],
+      not_allowed_nodes: { n3: { reasons: ["scsi0: storage 'fast' is not active", "no bridge 'vmbr7'"] } },
+    });
     const { code, out, err } = await ctl.run(["node", "drain", "n1"]);
     expect(code).not.toBe(0);
     expect(out).toContain("VM 101 (still) is on n3 now.");
-    expect(err).toContain("still has VM 100 (web): no other node can have it");
+    expect(err).toContain(
+      "still has VM 100 (web): no other node can have it (n2: it is cordoned; n3: scsi0: storage 'fast' is not active, no bridge 'vmbr7')",
+    );
+  });
+
+  test("drain sends nobody to a node in maintenance, or to one that is offline", async () => {
+    await using ctl = await cluster();
+    ctl.api
+      .on("GET /api/v1/nodes/n3", { body: { ...node("n3", false), status: { scheduling: "maintenance" } } })
+      .pve("GET /nodes", [
+        { node: "n1", status: "online" },
+        { node: "n2", status: "offline" },
+        { node: "n3", status: "online" },
+      ]);
+    const { err } = await ctl.run(["node", "drain", "n1"]);
+    expect(err).toContain("(n2: it is not online; n3: it is in maintenance)");
+  });
+
+  test("labels and taints are set, removed and shown", async () => {
+    await using ctl = await cluster();
+    const taints = [
+      { key: "gpu", value: "only", effect: "NoSchedule" },
+      { key: "slow", effect: "PreferNoSchedule" },
+    ];
+    const body = {
+      ...node("n1", false),
+      metadata: { name: "n1", resourceVersion: "7", labels: { disk: "ssd" } },
+    };
+    ctl.api
+      .on("GET /api/v1/nodes/n1", { body: { ...body, spec: { taints } } })
+      .on("PATCH /api/v1/nodes/n1", { body });
+    const sent = () => JSON.parse(ctl.api.last("PATCH /api/v1/nodes/n1").body) as unknown;
+    expect((await ctl.run(["node", "label", "n1", "disk=ssd", "zone-"])).out).toBe(
+      "n1 has the labels disk=ssd.\n",
+    );
+    expect(sent()).toEqual({ metadata: { labels: { disk: "ssd", zone: null } } });
+    expect((await ctl.run(["node", "taint", "n1", "gpu=none", "slow-"])).out).toBe("n1 has no taints.\n");
+    expect(sent()).toEqual({
+      metadata: { resourceVersion: "7" },
+      spec: { taints: [{ key: "gpu", value: "none", effect: "NoSchedule" }] },
+    });
+    const patches = ctl.api.requests.length;
+    expect((await ctl.run(["node", "taint", "n1"])).out).toBe(
+      "n1 has the taints gpu=only:NoSchedule, slow:PreferNoSchedule.\n",
+    );
+    expect((await ctl.run(["node", "label", "n1", "-o", "json"])).out).toContain('"disk": "ssd"');
+    expect(ctl.api.requests.slice(patches).every(({ method }) => method === "GET")).toBe(true);
+    for (const [verb, text] of [
+      ["label", "disk"],
+      ["taint", "gpu:Never"],
+      ["taint", "=x"],
+    ] as const) {
+      const { code, err } = await ctl.run(["node", verb, "n1", text]);
+      expect([code, err]).toEqual([2, expect.stringContaining(`"${text}" is neither KEY`)]);
+    }
   });
 });
 
