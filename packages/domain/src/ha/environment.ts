@@ -42,7 +42,7 @@ export interface HaEnvironment {
   readonly takeOver: (sid: string, from: string, to: string) => void;
   /** Takes away a lock that work of the lost node left on the guest (`isLeftover`); its name if there was one. */
   readonly clearGuestLock: (sid: string) => string | undefined;
-  /** Whether a node has what the service needs; absent = every node has. Asked before a recovery. */
+  /** Whether a node has what the service needs; absent = every node has. Asked before it goes where nobody sent it. */
   readonly hasRoom?: (sid: string, node: string) => boolean;
   /** Who is recovered first: the lowest number; absent = all alike. */
   readonly recoveryOrder?: (sid: string) => number;

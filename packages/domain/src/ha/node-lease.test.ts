@@ -89,6 +89,11 @@ test("says of a guest why another node cannot start it", () => {
   expect(why("scsi0: gone:1/a.raw\n")).toContain("does not exist");
   expect(why("scsi0: /dev/sda\n")).toContain("of the node it was on");
   expect(why("hostpci0: 01:00\n")).toContain("a device of the node");
+  const reach = { storages: new Set(["some"]), bridges: ["vmbr0"] };
+  const there = (conf: string) => whyNotOn({ conf }, storages, "n2", reach);
+  expect(there("scsi0: shared:1/a.raw\n")).toContain("which is not active on n2");
+  expect(there("net0: virtio=BC:24:11:00:00:01,bridge=vmbr7,tag=3\n")).toContain("net0 is on bridge vmbr7");
+  expect(there("net0: virtio,bridge=vmbr0\nnet1: virtio\n")).toBe(undefined);
 });
 
 test("settings of the datacenter", () => {

@@ -1,5 +1,6 @@
 // Where a service should be. Rules narrow the nodes down, its history and the load decide among what is left.
 import type { CompiledRules } from "./compile-rules.ts";
+import type { HaEnvironment } from "./environment.ts";
 import type { ServiceConfig, ServiceStatus } from "./model.ts";
 import { nodesUsedBy } from "./usage.ts";
 import type { Usage } from "./usage.ts";
@@ -10,6 +11,14 @@ export interface Placement {
   readonly online: readonly string[];
   readonly services: Readonly<Record<string, ServiceStatus>>;
   readonly config: ReadonlyMap<string, ServiceConfig>;
+}
+
+/** Only nodes that have what the service needs. */
+export function whereRoom(placement: Placement, env: Pick<HaEnvironment, "hasRoom">, sid: string): Placement {
+  const { hasRoom } = env;
+  return hasRoom === undefined
+    ? placement
+    : { ...placement, online: placement.online.filter((node) => hasRoom(sid, node)) };
 }
 
 /**

@@ -1,7 +1,7 @@
 // What takes a running service elsewhere or down: an operator's command, a failed start, maintenance, better placement.
 import type { StepContext } from "./step-context.ts";
 import type { ExitCode, ServiceConfig, ServiceStatus } from "./model.ts";
-import { selectNode } from "./select-node.ts";
+import { selectNode, whereRoom } from "./select-node.ts";
 
 /** True when a command of the operator was carried out. */
 export function carryOutCommand(context: StepContext, sid: string, service: ServiceStatus): boolean {
@@ -53,7 +53,9 @@ export function placeService(
   }
   if (context.nodes.of(service.node) === "maintenance") service.maintenanceNode = service.node;
   else forgetMaintenance(context, sid, service);
-  const placement = context.placement();
+  const mustLeave = context.nodes.of(service.node) === "maintenance";
+  // Sent where there is no room it would be sent again and again, though a third node has some.
+  const placement = mustLeave ? whereRoom(context.placement(), env, sid) : context.placement();
   const node = selectNode(placement, sid, service, config, "stay");
   if (node === undefined || node === service.node) return;
   const back = node === service.maintenanceNode;
@@ -108,7 +110,7 @@ function afterFailedStart(
   }
   env.log("warning", `starting service ${sid} on node '${service.node}' failed, relocating service.`);
   service.failedNodes = tried;
-  const node = selectNode(context.placement(), sid, service, config, "next");
+  const node = selectNode(whereRoom(context.placement(), env, sid), sid, service, config, "next");
   if (node !== undefined && node !== service.node) {
     dropFallback(context, sid, service);
     env.log("info", `relocate service '${sid}' to node '${node}'`);

@@ -3,7 +3,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { StepContext } from "./step-context.ts";
 import type { ExitCode, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
 import { carryOutCommand, placeService } from "./service-moves.ts";
-import { selectNode } from "./select-node.ts";
+import { selectNode, whereRoom } from "./select-node.ts";
 
 type Step = (context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig) => void;
 
@@ -145,8 +145,7 @@ function fenced(context: StepContext, sid: string, service: ServiceStatus): void
 function recovery(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   const { env, nodes } = context;
   const placement = context.placement();
-  const online = placement.online.filter((node) => env.hasRoom?.(sid, node) ?? true);
-  const target = selectNode({ ...placement, online }, sid, service, config, "recover");
+  const target = selectNode(whereRoom(placement, env, sid), sid, service, config, "recover");
   if (target !== undefined && selectNode(placement, sid, service, config, "best") === undefined) {
     env.log("notice", `no preferred node of service '${sid}' can take it: recovered where else it may be`);
   }

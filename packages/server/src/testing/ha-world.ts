@@ -34,6 +34,9 @@ export class HaWorld {
   readonly alive = new Set(this.nodes);
   /** Guests that no report tells of yet. */
   readonly unreported = new Set<number>();
+  /** Nodes where the storage of all is not mounted. */
+  readonly withoutShared = new Set<string>();
+  bridgesOf = (_node: string): readonly string[] => ["vmbr0"];
   readonly #stop = new AbortController();
   readonly #managers: Promise<void>[] = [];
 
@@ -109,9 +112,8 @@ export class HaWorld {
 
   async #live(node: string, renews: boolean): Promise<void> {
     const { records } = this;
-    const services = Object.values(
-      records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value.services ?? {},
-    ).filter((each) => each.node === node);
+    const manager = records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value;
+    const services = Object.values(manager?.services ?? {}).filter((each) => each.node === node);
     const hold = services.some(({ state }) => !["stopped", "freeze", "error"].includes(state));
     await records.transact((tx) => {
       const lease = tx.get(leaseCollection, leaseId(node))?.value;
@@ -124,7 +126,7 @@ export class HaWorld {
       const results = services.map(({ uid }) => [uid, { sid: "", exit: "success" as const }] as const);
       const local = {
         state: hold ? "active" : "wait_for_agent_lock",
-        mode: "active",
+        mode: manager?.maintenance[node] === true ? "maintenance" : "active",
         guarded: true,
       } as const;
       tx.put(localCollection, localId(node), { ...local, results: Object.fromEntries(results) });
@@ -135,8 +137,13 @@ export class HaWorld {
     const view = (node: string) =>
       ({
         node,
-        facts: { cpu: { cpus: 4 }, memoryBytes: this.memoryOf.get(node) ?? 8 * GIB },
+        facts: {
+          cpu: { cpus: 4 },
+          memoryBytes: this.memoryOf.get(node) ?? 8 * GIB,
+          bridges: this.bridgesOf(node),
+        },
         report: {
+          storages: [{ storage: "shared", active: !this.withoutShared.has(node) }],
           guests: this.records
             .collection(guestCollection)
             .list()

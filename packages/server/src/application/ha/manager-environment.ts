@@ -234,10 +234,18 @@ export class ManagerEnvironment {
     const guest = this.#guest(sid);
     if (guest === undefined) return "its configuration is gone";
     const away = guest.node !== node;
-    const lacks = away ? whyNotOn(guest, valuesOf(records, storageCollection), node) : undefined;
+    const { report, facts } = board.get(node) ?? {};
+    const reach = {
+      storages:
+        report?.storages &&
+        new Set(report.storages.filter((each) => each.active).map((each) => each.storage)),
+      // One that has found none yet says so itself when it is asked to start the guest.
+      bridges: facts?.bridges.length === 0 ? undefined : facts?.bridges,
+    };
+    const lacks = away ? whyNotOn(guest, valuesOf(records, storageCollection), node, reach) : undefined;
     const why = lacks ?? this.#noMemory(guest, node);
     if (why !== undefined) this.view.log("warning", `service '${sid}' cannot go to node '${node}': ${why}`);
-    else if (board.get(node)?.report === undefined) return "it has not reported yet";
+    else if (report === undefined) return "it has not reported yet";
     return why;
   }
 

@@ -146,6 +146,31 @@ test("a guest on a disk that only its node has waits for it, with the reason", a
   expect(world.service("vm:100")).toMatchObject({ state: "started", node: "n2" });
 });
 
+test("nobody is recovered to, or sent by a maintenance to, where its network or storage is not", async () => {
+  await world.guest(100, "n2", "net0: virtio=BC:24:11:00:00:01,bridge=vmbr7\n");
+  await world.guest(101, "n2");
+  for (const sid of ["100", "101"]) await world.config.addResource(sid, undefined, {});
+  world.bridgesOf = (node) => (node === "n1" ? ["vmbr0"] : ["vmbr0", "vmbr7"]);
+  world.serve("n1");
+  await world.pass(6);
+  await world.config.maintenance("n2", true, "root@pam");
+  await world.pass(6);
+  expect(world.service("vm:100")).toMatchObject({ node: "n3", state: "started" });
+  expect(world.said()).toContain("net0 is on bridge vmbr7, which n1 does not have");
+  await world.config.maintenance("n2", false, "root@pam");
+  await world.pass(6);
+  expect([100, 101].map((vmid) => world.ownerOf(vmid))).toEqual(["n2", "n2"]);
+  world.withoutShared.add("n3");
+  world.alive.delete("n2");
+  await world.pass(18);
+  // The one has no node that has both; the other goes where its disk is.
+  expect([100, 101].map((vmid) => world.ownerOf(vmid))).toEqual(["n2", "n1"]);
+  expect(world.said()).toContain("scsi0 is on storage shared, which is not active on n3");
+  world.withoutShared.clear();
+  await world.pass(3);
+  expect(world.ownerOf(100)).toBe("n3");
+});
+
 test("an operator's move is carried out when its node is ready, and commands are read once", async () => {
   await world.guest(100, "n2");
   await world.config.addResource("100", undefined, {});
