@@ -124,6 +124,90 @@ const situations: Readonly<Record<string, Situation>> = {
     script: [["shutdown node3"], ["delay 300"]],
     end: { "vm:103": "started node2 node2", "ct:105": "started node1 node1" },
   },
+  "who is disabled while its node is being fenced is recovered, and stays off": {
+    services: { "vm:103": { node: "node3" } },
+    script: [["network node3 off"], ["service vm:103 disabled"], ["delay 100"]],
+    end: { "vm:103": "stopped node1 -" },
+  },
+  "who left HA while its node was fenced, and comes again, is recovered without another wait": {
+    services: { "vm:103": { node: "node3" } },
+    script: [
+      ["network node3 off"],
+      ["service vm:103 delete"],
+      ["delay 100"],
+      ["service vm:103 add node3 started"],
+    ],
+    end: { "vm:103": "started node1 node1" },
+  },
+  "who may be nowhere else runs where it was when its node is back": {
+    services: { "vm:103": { node: "node3" } },
+    rules: home("node3", "vm:103"),
+    script: [["network node3 off"], ["delay 300"], ["power node3 on"]],
+    end: { "vm:103": "started node3 node3" },
+  },
+  "who cannot be stopped is in error, and stays where it runs": {
+    services: { "fa:100100": { node: "node2" } },
+    script: [["service fa:100100 stopped"]],
+    end: { "fa:100100": "error node2 node2" },
+  },
+  "who cannot be stopped is not relocated": {
+    services: { "fa:100100": { node: "node2" } },
+    script: [["service fa:100100 relocate node3"]],
+    end: { "fa:100100": "started node2 node2" },
+  },
+  "who is moved by hand off the node that it prefers goes back, unless it has no failback": {
+    services: { "vm:101": { node: "node3" }, "vm:102": { node: "node3", failback: false } },
+    rules: home("node3", "vm:101,vm:102", 0),
+    script: [["service vm:101 migrate node1", "service vm:102 migrate node1"], ["delay 100"]],
+    end: { "vm:101": "started node3 node3", "vm:102": "started node1 node1" },
+  },
+  "a strict rule holds for who has no failback, too": {
+    services: { "vm:103": { node: "node3", failback: false } },
+    rules: home("node3,node2", "vm:103"),
+    script: [["service vm:103 migrate node1"], ["delay 100"]],
+    end: { "vm:103": "started node2 node2" },
+  },
+  "those that belong with a service follow it when its start fails": {
+    services: { "fa:120002": { node: "node2" }, "vm:101": { node: "node2" } },
+    rules: affinity("positive", "fa:120002,vm:101"),
+    script: [["delay 200"]],
+    end: { "fa:120002": "started node1 node1", "vm:101": "started node1 node1" },
+  },
+  "a start that fails is not tried beside whom it must be apart from": {
+    services: { ...one, "fa:120002": { node: "node2" } },
+    rules: affinity("negative", "fa:120002,vm:101"),
+    script: [["delay 200"]],
+    end: { "vm:101": "started node1 node1", "fa:120002": "started node3 node3" },
+  },
+  "two that must be apart do not change places through each other": {
+    services: { ...one, "vm:102": { node: "node2" } },
+    rules: affinity("negative", "vm:101,vm:102"),
+    script: [["service vm:101 migrate node2", "service vm:102 migrate node1"], ["delay 100"]],
+    end: { "vm:101": "started node1 node1", "vm:102": "started node2 node2" },
+  },
+  "a local manager that is restarted while all is frozen changes nothing, armed or not": {
+    services: each,
+    script: [["crm node1 disarm-ha freeze"], ["restart-lrm node2"], ["crm node1 arm-ha"]],
+    end: {
+      "vm:101": "started node1 node1",
+      "vm:102": "started node2 node2",
+      "vm:103": "started node3 node3",
+    },
+  },
+  "who comes under HA while it is disarmed is started when it is armed": {
+    services: one,
+    script: [["crm node1 disarm-ha ignore"], ["service vm:103 add node3 started"], ["crm node1 arm-ha"]],
+    end: { "vm:101": "started node1 node1", "vm:103": "started node3 node3" },
+  },
+  "a disarming waits for a node that is being fenced": {
+    services: each,
+    script: [["network node3 off"], ["crm node1 disarm-ha freeze"], ["delay 300"]],
+    end: {
+      "vm:101": "freeze node1 node1",
+      "vm:102": "freeze node2 node2",
+      "vm:103": "freeze node1 -",
+    },
+  },
 };
 
 test.each(Object.entries(situations))("%s", (_what, { end, ...given }) => {
