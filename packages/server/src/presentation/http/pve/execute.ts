@@ -29,13 +29,25 @@ export interface ExecuteRequest {
   readonly signal: AbortSignal;
 }
 
+const JOINING =
+  "a machine joins by the one command that 'gpvectl server join-command' or 'gpvectl node join-command' prints";
+
+/** What gpve does in another way, and how, for who looks for it where PVE has it. */
+const DONE_OTHERWISE: Readonly<Record<string, string>> = {
+  "POST /cluster/config": "a single node becomes the first of a cluster by './gpve cluster init'",
+  "POST /cluster/config/join": JOINING,
+  "POST /cluster/config/nodes/{node}": JOINING,
+};
+
 export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promise<PveReply> {
   const { method, auth, signal } = request;
   const key = methodKey(method);
   const route = declaredRoute(key);
   const index = route === undefined ? staticIndexRows(method) : undefined;
   if (route === undefined && index === undefined) {
-    throw new AppError("feature.unsupported", `Method '${method.method} ${request.path}' not implemented`);
+    const instead = DONE_OTHERWISE[key];
+    const what = `Method '${method.method} ${request.path}' not implemented`;
+    throw new AppError("feature.unsupported", instead === undefined ? what : `${what}: ${instead}`);
   }
   if (method.method === "GET") await deps.fresh(signal);
   const asWire = (data: unknown): unknown => (route?.verbatim === true ? data : toWire(method.returns, data));

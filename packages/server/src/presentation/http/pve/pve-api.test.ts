@@ -370,6 +370,10 @@ test("answers 501 for unknown paths, formats and methods in PVE's words", async 
     status: 501,
     reason: "Method 'GET /cluster/ceph/status' not implemented",
   });
+  expect(await call("POST", "/api2/json/cluster/config/join")).toMatchObject({
+    status: 501,
+    reason: expect.stringMatching(/^Method .* not implemented: a machine joins by .*join-command' prints$/),
+  });
   expect(await call("GET", "/api2/xml/version")).toMatchObject({
     status: 501,
     reason: "no formatter for uri /version, xml",
