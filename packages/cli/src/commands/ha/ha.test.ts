@@ -28,6 +28,29 @@ test("guests come under HA, change and leave it", async () => {
   expect((await ctl.run(["ha", "remove", "vm:100"])).code).toBe(0);
 });
 
+test("guests are named by what they are called, too, where that is one", async () => {
+  await using ctl = await Gpvectl.create();
+  ctl.api
+    .pve("GET /cluster/resources", [
+      { type: "lxc", vmid: 101, name: "web" },
+      { type: "qemu", vmid: 102, name: "twin" },
+      { type: "qemu", vmid: 103, name: "twin" },
+    ])
+    .pve("DELETE /cluster/ha/resources/ct:101", null)
+    .on("GET /api/v1/ha/evidence", { body: { entries: [] } });
+  expect((await ctl.run(["ha", "remove", "web"])).out).toContain("ct:101 is not under HA any more");
+  expect((await ctl.run(["ha", "remove", "twin"])).err).toContain("several guests are called twin: 102, 103");
+  expect((await ctl.run(["ha", "remove", "none"])).err).toContain("there is no guest none");
+  for (const [about, asked] of [
+    ["web", "ct:101"],
+    ["n2", "n2"],
+    ["109", "vm:109"],
+  ] as const) {
+    await ctl.run(["ha", "explain", about]);
+    expect(ctl.api.last("GET /api/v1/ha/evidence").query.get("about")).toBe(asked);
+  }
+});
+
 test("who puts a guest under HA hears what of it only its node has", async () => {
   await using ctl = await Gpvectl.create();
   const migrate = (local_disks: readonly object[]) =>
@@ -44,7 +67,7 @@ test("who puts a guest under HA hears what of it only its node has", async () =>
   const disk = { drivename: "scsi0", volid: "local:100/disk.qcow2", is_attached: true };
   migrate([disk, { drivename: "unused0", volid: "local:100/old.qcow2", is_attached: false }]);
   expect(await add()).toContain(
-    "Should n1 be lost, 100 waits for it: only n1 has scsi0 (local:100/disk.qcow2). HA starts elsewhere",
+    "Should n1 be lost, vm:100 waits for it: only n1 has scsi0 (local:100/disk.qcow2). HA starts elsewhere",
   );
   migrate([]);
   expect(await add()).not.toContain("Should n1 be lost");
@@ -132,7 +155,14 @@ test("status, reasons, maintenance and disarming", async () => {
   expect(ctl.api.last("GET /api/v1/ha/evidence").query.get("about")).toBe("ct:100");
   await ctl.run(["ha", "explain"]);
   expect(ctl.api.last("GET /api/v1/ha/evidence").query.get("about")).toBeNull();
-  await ctl.run(["ha", "maintenance", "on", "n2"]);
+  ctl.api.pve("GET /cluster/resources", [
+    { type: "qemu", vmid: 100, name: "kept", node: "n2", status: "running", hastate: "started" },
+    { type: "qemu", vmid: 101, name: "plain", node: "n2", status: "running" },
+    { type: "qemu", vmid: 102, name: "off", node: "n2", status: "stopped" },
+    { type: "qemu", vmid: 103, name: "far", node: "n1", status: "running" },
+  ]);
+  const maintained = await ctl.run(["ha", "maintenance", "on", "n2"]);
+  expect(maintained.err).toContain("left there: 101 (plain). Move them too: gpvectl node drain n2");
   expect(JSON.parse(ctl.api.last("POST /api/v1/ha/nodes/n2/maintenance").body)).toEqual({ enabled: true });
   await ctl.run(["ha", "maintenance", "off", "n2"]);
   await ctl.run(["ha", "disarm", "--ignore"]);

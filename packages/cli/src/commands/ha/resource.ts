@@ -3,9 +3,9 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec, OptionSpec } from "../../command.ts";
 import { wholeNumber, type Input } from "../../input.ts";
+import { guestArgument, sidOf } from "./guest-sid.ts";
 import { whyItWouldWait } from "./tied-disks.ts";
 
-const guest = { name: "<guest>", about: "vm:ID, ct:ID, or the ID alone" } as const;
 const STATES = ["started", "stopped", "disabled", "ignored"] as const;
 
 const wishes: readonly OptionSpec[] = [
@@ -37,13 +37,13 @@ export const haAdd: CommandSpec = {
   name: "ha add",
   summary: "put a guest under HA: it runs again elsewhere when its node is lost",
   details: "Its disks must be on storages that other nodes have too.",
-  arguments: [guest],
+  arguments: [guestArgument],
   options: wishes,
   examples: ["ha add vm:100", "ha add 100 --max-restart 3 --state started"],
   doing: (input) => `put ${input.arg("guest")} under HA`,
   run: async (cli, input) => {
     const client = await cli.client();
-    const guest = input.arg("guest");
+    const guest = await sidOf(client, input.arg("guest"));
     await client.pve.post("/cluster/ha/resources", { sid: guest, ...wanted(input) });
     cli.out.done(`${guest} is under HA.`);
     const tied = cli.out.forPeople ? await whyItWouldWait(client, guest) : undefined;
@@ -54,7 +54,7 @@ export const haAdd: CommandSpec = {
 export const haSet: CommandSpec = {
   name: "ha set",
   summary: "change what is wanted of a guest under HA",
-  arguments: [guest],
+  arguments: [guestArgument],
   options: wishes,
   examples: ["ha set vm:100 --state stopped", "ha set 100 --max-relocate 2"],
   doing: (input) => `change ${input.arg("guest")} under HA`,
@@ -62,22 +62,24 @@ export const haSet: CommandSpec = {
     const change = wanted(input);
     if (Object.keys(change).length === 0)
       throw new AppError("request.invalid", `nothing to change; give one of ${wishNames.join(", ")}`);
-    const { pve } = await cli.client();
-    await pve.put("/cluster/ha/resources/{sid}", { sid: input.arg("guest"), ...change });
-    cli.out.done(`Changed ${input.arg("guest")}.`);
+    const client = await cli.client();
+    const sid = await sidOf(client, input.arg("guest"));
+    await client.pve.put("/cluster/ha/resources/{sid}", { sid, ...change });
+    cli.out.done(`Changed ${sid}.`);
   },
 };
 
 export const haRemove: CommandSpec = {
   name: "ha remove",
   summary: "take a guest out of HA; it runs on",
-  arguments: [guest],
+  arguments: [guestArgument],
   examples: ["ha remove vm:100"],
   doing: (input) => `take ${input.arg("guest")} out of HA`,
   run: async (cli, input) => {
-    const { pve } = await cli.client();
-    await pve.delete("/cluster/ha/resources/{sid}", { sid: input.arg("guest") });
-    cli.out.done(`${input.arg("guest")} is not under HA any more.`);
+    const client = await cli.client();
+    const sid = await sidOf(client, input.arg("guest"));
+    await client.pve.delete("/cluster/ha/resources/{sid}", { sid });
+    cli.out.done(`${sid} is not under HA any more.`);
   },
 };
 
@@ -85,13 +87,14 @@ function moving(kind: "migrate" | "relocate", summary: string): CommandSpec {
   return {
     name: `ha ${kind}`,
     summary,
-    arguments: [guest, { name: "<node>", about: "where it is to go" }],
+    arguments: [guestArgument, { name: "<node>", about: "where it is to go" }],
     examples: [`ha ${kind} vm:100 n2`],
     doing: (input) => `${kind} ${input.arg("guest")} to ${input.arg("node")}`,
     run: async (cli, input) => {
-      const { pve } = await cli.client();
-      const answer = (await pve.post(`/cluster/ha/resources/{sid}/${kind}`, {
-        sid: input.arg("guest"),
+      const client = await cli.client();
+      const sid = await sidOf(client, input.arg("guest"));
+      const answer = (await client.pve.post(`/cluster/ha/resources/{sid}/${kind}`, {
+        sid,
         node: input.arg("node"),
       })) as {
         readonly "comigrated-resources"?: readonly string[];
@@ -100,12 +103,12 @@ function moving(kind: "migrate" | "relocate", summary: string): CommandSpec {
       const blocking = answer["blocking-resources"] ?? [];
       if (blocking.length > 0) {
         const why = blocking.map(({ sid, cause }) => `${cause} of ${sid}`).join(", ");
-        cli.out.line(`${input.arg("guest")} cannot go to ${input.arg("node")}: ${why}. See: ha rules`);
+        cli.out.line(`${sid} cannot go to ${input.arg("node")}: ${why}. See: ha rules`);
         return 1;
       }
       const along = answer["comigrated-resources"] ?? [];
       const more = along.length === 0 ? "" : `, and with it ${along.join(", ")}`;
-      cli.out.done(`The HA manager was asked to move ${input.arg("guest")} to ${input.arg("node")}${more}.`);
+      cli.out.done(`The HA manager was asked to move ${sid} to ${input.arg("node")}${more}.`);
       return 0;
     },
   };

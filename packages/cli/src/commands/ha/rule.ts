@@ -5,7 +5,7 @@ import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
 import { showRows, watchOptions } from "../../watch.ts";
-import { sidsOf } from "./guest-sid.ts";
+import { GUEST_ABOUT, sidsOf } from "./guest-sid.ts";
 
 export const haRules: CommandSpec = {
   name: "ha rules",
@@ -40,7 +40,7 @@ export const haRuleAdd: CommandSpec = {
   summary: "say to which nodes guests belong, or which stay together or apart",
   arguments: [
     { name: "<rule>", about: "its name" },
-    { name: "<guests...>", about: "vm:ID, ct:ID, or the ID alone" },
+    { name: "<guests...>", about: GUEST_ABOUT },
   ],
   options: [
     { flags: "--nodes <list>", about: "they belong to these, with priorities: n1:2,n2:1,n3" },

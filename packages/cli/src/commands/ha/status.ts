@@ -2,7 +2,7 @@
 import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
 import { showRows, watchOptions } from "../../watch.ts";
-import { sidsOf } from "./guest-sid.ts";
+import { GUEST_ABOUT, sidOrNode } from "./guest-sid.ts";
 
 export const haStatus: CommandSpec = {
   name: "ha status",
@@ -25,14 +25,14 @@ export const haExplain: CommandSpec = {
   name: "ha explain",
   summary: "show what HA decided and did, and on what grounds",
   details: "About one guest, with the nodes that had to do with it, or about everything. Oldest first.",
-  arguments: [{ name: "[about]", about: "vm:ID, ct:ID, the ID alone, or a node" }],
+  arguments: [{ name: "[about]", about: `${GUEST_ABOUT}; or a node` }],
   examples: ["ha explain vm:100", "ha explain n2"],
   doing: () => "explain what HA did",
   run: async (cli, input) => {
     const client = await cli.client();
     const about = input.optionalArg("about");
-    const [sid] = about === undefined ? [] : await sidsOf(client, [about]);
-    const query = sid === undefined ? "" : `?about=${encodeURIComponent(sid)}`;
+    const what = about === undefined ? undefined : await sidOrNode(client, about);
+    const query = what === undefined ? "" : `?about=${encodeURIComponent(what)}`;
     const page = await client.v1.raw("GET", `ha/evidence${query}`);
     const entries = isObject(page) && Array.isArray(page["entries"]) ? page["entries"] : [];
     const columns = [
@@ -82,14 +82,21 @@ export const haMaintenance: CommandSpec = {
   examples: ["ha maintenance on n2", "ha maintenance off n2"],
   doing: (input) => `turn maintenance of ${input.arg("node")} ${input.arg("verb")}`,
   run: async (cli, input) => {
-    const { v1 } = await cli.client();
+    const { v1, pve } = await cli.client();
     const on = input.arg("verb") === "on";
-    const node = encodeURIComponent(input.arg("node"));
-    await v1.raw("POST", `ha/nodes/${node}/maintenance`, { body: { enabled: on } });
+    const node = input.arg("node");
+    await v1.raw("POST", `ha/nodes/${encodeURIComponent(node)}/maintenance`, { body: { enabled: on } });
+    if (!on) return cli.out.done(`${node} takes guests again.`);
     cli.out.done(
-      on
-        ? `The guests under HA are being moved off ${input.arg("node")}. See: ha status`
-        : `${input.arg("node")} takes guests under HA again.`,
+      `The guests under HA are being moved off ${node}, and nothing new is placed there. See: ha status`,
     );
+    if (!cli.out.forPeople) return;
+    const guests = await pve.list("/cluster/resources", { type: "vm" });
+    const others = guests.filter(
+      (row) => row["node"] === node && row["status"] === "running" && row["hastate"] === undefined,
+    );
+    if (others.length === 0) return;
+    const named = others.map((row) => `${String(row["vmid"])} (${String(row["name"])})`).join(", ");
+    cli.out.note(`Not under HA, and so left there: ${named}. Move them too: gpvectl node drain ${node}`);
   },
 };
