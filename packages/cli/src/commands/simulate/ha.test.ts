@@ -50,6 +50,15 @@ test("a mistake is named with the file and the key", async () => {
   expect((await gpvectl.run(["simulate", "ha", "none.yaml"])).err).toContain("none.yaml cannot be read");
 });
 
+test("a rule that is not followed is named at the end", async () => {
+  const rule = (name: string, affinity: string) =>
+    `  resource-affinity: ${name}\n    resources vm:1,vm:2\n    affinity ${affinity}\n`;
+  const text = `nodes: [n1, n2, n3]\nservices: { vm:1: { node: n1 }, vm:2: { node: n2 } }\nrules: |\n${rule("a", "negative")}${rule("b", "positive")}`;
+  const { out } = await play(`${text}script: [power n1 off]\n`, "--end-only");
+  expect(out).toMatch(/^Not followed: rule 'a', because rule shares two or more resources with a positive/m);
+  expect(out).toMatch(/^Not followed: rule 'b', because /m);
+});
+
 test("a folder is a case as PVE's simulator keeps them", async () => {
   const files: Readonly<Record<string, unknown>> = {
     cmdlist: [["power node1 on", "power node2 on", "power node3 on"], ["power node3 off"]],

@@ -55,6 +55,10 @@ export const simulateHa: CommandSpec = {
           { header: "RUNS ON", field: "runsOn" },
         ]),
       );
+      // Else a rule that contradicts another looks like one that holds.
+      for (const text of new Set(world.log.map((line) => line.text)))
+        if (text.startsWith("ignoring rule "))
+          cli.out.text(`${text.replace("ignoring", "Not followed:")}.\n`);
       for (const { node, seconds: at } of reset)
         cli.out.text(`${node} was reset by its watchdog after ${at} s.\n`);
       for (const { node, seconds: at } of fenced) cli.out.text(`${node} was fenced after ${at} s.\n`);

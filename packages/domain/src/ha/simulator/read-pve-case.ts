@@ -5,7 +5,7 @@ import { parseRules, rulesFromGroups } from "../rules.ts";
 import { emptyManagerStatus } from "../model.ts";
 import type { Load, ManagerStatus, NodeState, ServiceCommand, ServiceState, WantedState } from "../model.ts";
 import { haSettings } from "../settings.ts";
-import { readScript } from "./read-script.ts";
+import { addedBy, readScript } from "./read-script.ts";
 import { defaultService, type Scenario } from "./scenario.ts";
 
 type Json = Record<string, Record<string, string | number>>;
@@ -79,10 +79,6 @@ export function readPveCase(file: (name: string) => string | undefined): Scenari
 /** Groups are rules here from the start, so nothing waits for versions of nodes, or for a node to be upgraded. */
 function playable(script: readonly (readonly string[])[]): readonly (readonly string[])[] {
   return script.map((commands) => commands.filter((command) => !/^version\s/.test(command)));
-}
-
-function addedBy(script: readonly (readonly string[])[]): readonly string[] {
-  return script.flat().flatMap((command) => /^service\s+(\S+)\s+add\s/.exec(command)?.[1] ?? []);
 }
 
 /** What a case says of no service follows from its number: 215 has three processors and eight GiB. */

@@ -76,6 +76,13 @@ test.each([
     "services.vm:1.maxRestart must be a number",
   ],
   ["an unknown policy", { nodes, shutdownPolicy: "never" }, "shutdownPolicy must be one of freeze"],
+  ["an unknown way to weigh", { nodes, crs: { ha: "statik" } }, "crs.ha must be one of basic, static"],
+  [
+    "a mode that is neither on nor off",
+    { nodes, crs: { "ha-auto-rebalance": "yes" } },
+    "crs.ha-auto-rebalance must be one of",
+  ],
+  ["a threshold in words", { nodes, crs: { "ha-auto-rebalance-threshold": "low" } }, "must be a number"],
   ["rules that are no text", { nodes, rules: [] }, "rules must be the text of a rules file"],
   ["a script that is no list", { nodes, script: "power n1 off" }, "script must be a list"],
   ["an unknown command", { nodes, script: ["explode n1"] }, "script[0] must begin with power"],

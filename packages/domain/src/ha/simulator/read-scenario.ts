@@ -1,9 +1,9 @@
 // A scenario as a person writes it: nodes, services, rules and a script of what happens.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { emptyManagerStatus, type Load, type ServiceConfig, type WantedState } from "../model.ts";
-import { parseRules } from "../rules.ts";
 import { haSettings } from "../settings.ts";
-import { readScript } from "./read-script.ts";
+import { addedBy, readScript } from "./read-script.ts";
+import { requireRules } from "./require-rules.ts";
 import { defaultService, type Scenario } from "./scenario.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -48,11 +48,26 @@ export function readScenario(value: unknown): Scenario {
     running: new Map(written.flatMap(([sid, { config, runs }]) => (runs ? [[sid, config.node]] : []))),
     configured: new Map(written.map(([sid, { configured }]) => [sid, configured])),
     measured: new Map(written.map(([sid, { measured }]) => [sid, measured])),
-    rules: parseRules(rules),
-    settings: haSettings({ ha: { shutdown_policy: policy }, crs: fields(crs, "crs", CRS_KEYS) }),
+    rules: requireRules(rules, {
+      nodes: names,
+      services: new Set([...written.map(([sid]) => sid), ...addedBy(script)]),
+    }),
+    settings: haSettings({ ha: { shutdown_policy: policy }, crs: crsOf(crs) }),
     manager: emptyManagerStatus(),
     script: begins ? script : [names.map((node) => `power ${node} on`), ...script],
   };
+}
+
+function crsOf(value: unknown): Fields {
+  const crs = fields(value, "crs", CRS_KEYS);
+  if (crs["ha"] !== undefined) oneOf(crs["ha"], ["basic", "static", "dynamic"], "crs.ha");
+  const method = crs["ha-auto-rebalance-method"];
+  if (method !== undefined) oneOf(method, ["bruteforce", "topsis"], "crs.ha-auto-rebalance-method");
+  for (const key of ["threshold", "margin", "hold-duration"].map((each) => `ha-auto-rebalance-${each}`))
+    if (crs[key] !== undefined) numberOf(crs[key], `crs.${key}`);
+  for (const key of ["ha-rebalance-on-start", "ha-auto-rebalance"])
+    if (crs[key] !== undefined) oneOf(crs[key], [true, false, 0, 1], `crs.${key}`);
+  return crs;
 }
 
 function nodesOf(value: unknown): ReadonlyMap<string, Load> {

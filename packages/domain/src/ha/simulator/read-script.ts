@@ -17,6 +17,11 @@ export function readScript(value: unknown, { nodes, services }: Known): readonly
   });
 }
 
+/** Services that a script brings in. */
+export function addedBy(script: readonly (readonly string[])[]): readonly string[] {
+  return script.flat().flatMap((command) => /^service\s+(\S+)\s+add\s/.exec(command)?.[1] ?? []);
+}
+
 function readCommand(
   command: unknown,
   at: string,
