@@ -68,6 +68,13 @@ import { storeMigrate } from "./commands/store/migrate.ts";
 import { storeRestore } from "./commands/store/restore.ts";
 import { storeVerify } from "./commands/store/verify.ts";
 import { rebalanceApprove, rebalancePlan } from "./commands/rebalance/rebalance.ts";
+import {
+  replicationAdd,
+  replicationList,
+  replicationLog,
+  replicationRemove,
+  replicationRun,
+} from "./commands/replication/jobs.ts";
 import { explainPlacement } from "./commands/scheduler/explain.ts";
 import { simulateHa } from "./commands/simulate/ha.ts";
 import { simulateNodeLoss } from "./commands/simulate/node-loss.ts";
@@ -233,6 +240,11 @@ export const allCommands: readonly CommandSpec[] = [
   explainPlacement,
   rebalancePlan,
   rebalanceApprove,
+  replicationList,
+  replicationAdd,
+  replicationRun,
+  replicationLog,
+  replicationRemove,
   storageContent,
   storageUpload,
   storageDownload,

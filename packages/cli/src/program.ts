@@ -35,6 +35,7 @@ export const nouns: Readonly<Record<string, string>> = {
   pool: "pools of guests and storages",
   quota: "what tenants use and may use",
   realm: "where users come from",
+  replication: "copies of local disks on a second node",
   rebalance: "plans that move guests where they fit better",
   role: "named sets of privileges",
   server: "servers of the cluster",
