@@ -6,6 +6,26 @@ import { Manager } from "./service-manager.ts";
 import { defaultService } from "./simulator/scenario.ts";
 import { defaultSettings } from "./testing/default-settings.ts";
 
+test("a node that leaves the cluster in maintenance is not in maintenance when one of its name joins", () => {
+  let status: ManagerStatus = { ...emptyManagerStatus(), maintenance: { n1: true, n2: true } };
+  const manager = new Manager({
+    node: "n1",
+    timings: defaultTimings,
+    now: () => 0,
+    log: () => undefined,
+    members: () => new Map([["n1", true]]),
+    managerStatus: () => status,
+    saveManagerStatus: (saved: ManagerStatus) => void (status = saved),
+    localStatus: () => undefined,
+    services: () => new Map(),
+    rules: () => [],
+    settings: () => defaultSettings,
+    takeCommands: () => [],
+  } as unknown as HaEnvironment);
+  manager.round();
+  expect(status.maintenance).toEqual({ n1: true });
+});
+
 test("rules are read and compiled once in a round, however many services there are", () => {
   let status: ManagerStatus = emptyManagerStatus();
   let compiled = 0;

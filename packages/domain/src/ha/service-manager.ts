@@ -44,7 +44,11 @@ export class Manager {
     this.#checkReadable();
     this.#rules = undefined;
     this.#placed = undefined;
-    this.#nodes.update(env.members());
+    const members = env.members();
+    this.#nodes.update(members);
+    // The next one of its name begins anew.
+    for (const node of Object.keys(this.#status.maintenance))
+      if (!members.has(node)) delete this.#status.maintenance[node];
     const config = env.services();
     this.#recallFences(config);
     this.#adopt(config);
