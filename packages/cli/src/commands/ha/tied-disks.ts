@@ -1,6 +1,7 @@
 // What of a guest only its node has: no rule and no manager can start it elsewhere when that node is lost.
 import type { GpveClient } from "@gpve/client/client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import { ignore } from "@gpve/kit/background.ts";
 
 /** A sentence for who has just put it under HA; undefined: nothing is known to be in the way. */
@@ -9,7 +10,7 @@ export async function whyItWouldWait(client: GpveClient, guest: string): Promise
   try {
     const rows = await client.pve.list("/cluster/resources", { type: "vm" });
     const { node, type } = rows.find((row) => row["vmid"] === vmid) ?? {};
-    if (typeof node !== "string" || type !== "qemu") return undefined;
+    if (typeof node !== "string" || type !== VM_TYPE) return undefined;
     const facts = await client.pve.get("/nodes/{node}/qemu/{vmid}/migrate", { node, vmid });
     const { local_disks: disks, local_resources: devices } = isObject(facts) ? facts : {};
     const attached = (Array.isArray(disks) ? disks : []).filter(
