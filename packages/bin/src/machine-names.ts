@@ -22,6 +22,15 @@ export function reachableAddress(host: string): string {
   return all.find((entry) => !entry.internal && entry.family === "IPv4")?.address ?? "127.0.0.1";
 }
 
+/**
+ * Where agents of other machines reach a server, as far as its operator has said so; undefined = he has not. Addresses of
+ * the machine are not guessed at: the first one may be of a bridge that nobody else reaches.
+ */
+export function toldAddress(host: string, etcdAddress: string | undefined): string | undefined {
+  const told = isWildcard(host) ? etcdAddress : host;
+  return told === undefined || /^(?:127\.|::1$|localhost$)/.test(told) ? undefined : told;
+}
+
 function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
 }

@@ -6,6 +6,7 @@ import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { openServer } from "@gpve/server/compose.ts";
@@ -17,7 +18,7 @@ import { EmbeddedEtcd } from "./etcd/embedded-etcd.ts";
 import { storeMembers } from "./etcd/store-members.ts";
 import { forServers } from "./for-servers.ts";
 import { keepCredentials, prepareCredentials } from "./credentials.ts";
-import { certificateNames } from "./machine-names.ts";
+import { certificateNames, toldAddress } from "./machine-names.ts";
 import { startObservability } from "./observability.ts";
 import type { ServerFileSettings } from "./settings/server-settings.ts";
 import { formatUrl } from "./commands/options.ts";
@@ -64,6 +65,13 @@ export async function startServer(
   const { port } = listener.address;
   const url = formatUrl({ host, port });
   keepCredentials(data, url, opened);
+  const told = toldAddress(host, settings.store.type === "embedded" ? settings.store.address : undefined);
+  if (told !== undefined)
+    background(
+      log,
+      "noting where this server is",
+      opened.membership.servers.note(name, formatUrl({ host: told, port })),
+    );
   return {
     url,
     port,

@@ -388,6 +388,27 @@ describe("status, version, nodes and audit", () => {
     const local = await ctl.run(["node", "join-command", "--endpoint", "https://127.0.0.1:8006"]);
     expect(local.err).toContain("name an address of this server with --endpoint");
     expect(join.err).toBe("Run it on the new machine before 2026-01-02T04:00:00Z; it works once.\n");
+    ctl.api.on("POST /api/v1/join-tokens", {
+      status: 201,
+      body: { token: "tok", servers: ["https://10.0.0.1:8006", "https://10.0.0.2:8006"] },
+    });
+    const endpoints = async (...more: readonly string[]) => {
+      const { out } = await ctl.run(["node", "join-command", ...more]);
+      return [...out.matchAll(/^ {4}- "(.*)"$/gm)].map(([, url]) => url);
+    };
+    expect(await endpoints("--endpoint", "https://10.0.0.2:8006/")).toEqual([
+      "https://10.0.0.2:8006",
+      "https://10.0.0.1:8006",
+    ]);
+    expect(await endpoints()).toEqual([
+      "https://fake:8006",
+      "https://10.0.0.1:8006",
+      "https://10.0.0.2:8006",
+    ]);
+    const hostile = { token: "tok", servers: ["https://x$(reboot)"] };
+    ctl.api.on("POST /api/v1/join-tokens", { status: 201, body: hostile });
+    expect((await ctl.run(["node", "join-command"])).out).not.toContain("reboot");
+    ctl.api.on("POST /api/v1/join-tokens", { status: 201, body: { token: "tok" } });
     const asked = ctl.api.requests.find((request) => request.path === "/api/v1/join-tokens");
     expect(JSON.parse(asked?.body ?? "")).toEqual({
       node: "n2",

@@ -285,6 +285,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     ageSeconds: parts.ageSeconds,
     storeMembers: new StoreMembers(parts.storeMembers),
     invite: (options) => parts.membership.invite(options),
+    servers: () => parts.membership.servers.urls(),
     caFingerprint: () => parts.pki.caFingerprint,
     defaults: (node) => clusterDefaults(parts, node),
     pve: { methods: pveMethods, implemented: isImplemented },

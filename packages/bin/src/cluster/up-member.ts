@@ -67,13 +67,13 @@ async function ensureAgentConfig(
   const file = agentFile(data);
   if (existsSync(file) && existsSync(data.file("pki", "agent.pem"))) return;
   const answer = await client.v1.raw("POST", "join-tokens", { body: { node } });
-  const { token } = answer as { readonly token: string };
+  const { token, servers = [] } = answer as { readonly token: string; readonly servers?: readonly string[] };
   writeConfig(file, {
     apiVersion: "gpve.io/v1",
     kind: "AgentConfiguration",
     dataDir: data.path,
     agent: { nodeName: node, address, port: agentPort },
-    server: { endpoints: [url], token },
+    server: { endpoints: [...new Set([url, ...servers])], token },
     network: { leaseFile: guestLeaseFile(data) },
     logging: { output: data.file("log", "agent.jsonl") },
   });

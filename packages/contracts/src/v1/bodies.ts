@@ -272,6 +272,12 @@ export const JoinTokenSchema = Type.Object(
     token: Type.String({ description: "Shown once." }),
     expiresAt: Type.String({ format: "date-time" }),
     caFingerprint: Type.Optional(Type.String()),
+    servers: Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          "URLs of the servers that run and say where they are reached: a node reports to all of them.",
+      }),
+    ),
   },
   closed,
 );

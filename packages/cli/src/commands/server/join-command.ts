@@ -3,6 +3,7 @@ import { isObject } from "@gpve/client/response-error.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { durationSeconds } from "../../input.ts";
+import { joinEndpoints, plain, unreachable } from "../node/join-endpoints.ts";
 
 export const serverJoinCommand: CommandSpec = {
   name: "server join-command",
@@ -21,12 +22,12 @@ export const serverJoinCommand: CommandSpec = {
     const client = await cli.client();
     const node = plain("node", input.text("node"));
     const address = plain("address", input.text("address"));
-    const endpoint = plain("endpoint", input.text("endpoint")) ?? client.origin;
     const body = given({ node, ttlSeconds: input.number("ttl") });
     const answer = await client.v1.post("server-join-tokens", body);
     const token = isObject(answer) ? answer["token"] : undefined;
     if (!isObject(answer) || typeof token !== "string")
       throw new AppError("internal.error", "the server's answer carries no join token");
+    const [endpoint = ""] = joinEndpoints(input.text("endpoint"), client.origin, answer["servers"]);
     if (!cli.out.forPeople) {
       cli.out.data({ endpoint, ...answer });
       return;
@@ -41,11 +42,7 @@ export const serverJoinCommand: CommandSpec = {
     cli.out.note(
       `Run it on the new machine${typeof expires === "string" ? ` before ${expires}` : ""}; it works once, and is a secret.`,
     );
+    const problem = unreachable(endpoint);
+    if (problem !== undefined) cli.out.note(problem);
   },
 };
-
-/** The text becomes part of a shell command. */
-function plain(option: string, text: string | undefined): string | undefined {
-  if (text === undefined || /^[A-Za-z0-9.:/[\]-]+$/.test(text)) return text;
-  throw new AppError("request.invalid", `--${option} "${text}" has characters that cannot be part of it`);
-}

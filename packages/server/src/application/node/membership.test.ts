@@ -32,6 +32,28 @@ it("renews nothing for a certificate that was replaced while the new one was bei
   });
 });
 
+it("tells where the servers are that run, as each has noted", async () => {
+  const records = new MemoryRecords();
+  const running = new Set(["s1", "s2"]);
+  const { servers } = new Membership({
+    records,
+    clock: systemClock,
+    issuer: {} as MembershipDeps["issuer"],
+    serves: async (name) => running.has(name),
+    random: (bytes) => new Uint8Array(bytes),
+  });
+  for (const [at, name] of ["s1", "s2", "s3"].entries())
+    await servers.note(name, `https://192.0.2.${at}:8006`);
+  expect(await servers.urls()).toEqual(["https://192.0.2.0:8006", "https://192.0.2.1:8006"]);
+  running.add("s3");
+  await servers.note("s1", "https://192.0.2.9:8006");
+  expect(await servers.urls()).toEqual([
+    "https://192.0.2.9:8006",
+    "https://192.0.2.1:8006",
+    "https://192.0.2.2:8006",
+  ]);
+});
+
 it("lets one server in by a token for servers, and by no other", async () => {
   const records = new MemoryRecords();
   let seed = 0;

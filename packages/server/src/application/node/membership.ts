@@ -14,6 +14,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { joinTokens, nodeRecords } from "./collections.ts";
 import { removeNode } from "./remove-node.ts";
+import { ServerPlaces } from "./server-places.ts";
 
 /** What membership needs of the cluster's certificate authorities. */
 export interface CertificateIssuer {
@@ -51,11 +52,13 @@ export interface IssuedIdentity {
 const REFUSED = "join token is unknown, used or expired: make a new one on a server";
 
 export class Membership {
+  readonly servers: ServerPlaces;
   readonly #deps: MembershipDeps;
   #ownNode: string | undefined;
 
   constructor(deps: MembershipDeps) {
     this.#deps = deps;
+    this.servers = new ServerPlaces(deps.records, deps.serves);
   }
 
   /** The answer is the only place where the token is ever readable. */

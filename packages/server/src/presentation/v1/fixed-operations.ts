@@ -240,11 +240,13 @@ export function fixedOperations(
       { secret: true },
     );
     const caFingerprint = deps.caFingerprint();
+    const servers = await deps.servers();
     return {
       body: {
         token: made.token,
         expiresAt: new Date(made.expiresAt).toISOString(),
         ...given({ caFingerprint }),
+        ...(servers.length === 0 ? {} : { servers }),
       },
     };
   }

@@ -109,6 +109,8 @@ export interface V1Deps extends Pick<
     node?: string;
     server?: boolean;
   }) => Promise<{ readonly token: string; readonly expiresAt: number }>;
+  /** Where agents reach the servers that run. */
+  readonly servers: () => Promise<readonly string[]>;
   /** How old reads may be while the store is away; undefined = they are not. */
   readonly ageSeconds: () => number | undefined;
   readonly storeMembers: Pick<StoreMembers, "list" | "remove">;

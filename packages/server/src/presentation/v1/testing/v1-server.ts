@@ -193,6 +193,7 @@ export async function startV1(
     probeNode: (node) => Promise.resolve(`UPID:${node}:probe`),
     storeMembers: { list: () => Promise.resolve([]), remove: () => Promise.resolve() },
     invite: ({ ttlMs }) => Promise.resolve({ token: "gpve-join.secret", expiresAt: clock.now() + ttlMs }),
+    servers: () => Promise.resolve(["https://192.0.2.11:8006"]),
     caFingerprint: () => "AA:BB",
     defaults: () => ({ storage: { vmDisk: "local", iso: "local", backup: "local" } }),
     pve: { methods: [], implemented: () => false },
