@@ -48,6 +48,8 @@ export const explainPlacement: CommandSpec = {
         `Placed on ${decision.node} at ${decision.at} for ${decision.by}, by ${strategy}${lost}: ${countText(decision.explanation)}.\n`,
       );
       cli.out.text(`\n${verdictTable(cli, decision.explanation)}`);
+      if (decision.node !== story.node)
+        cli.out.text(`\nIt was moved since; where HA did it, gpvectl ha explain ${vmid} says why.\n`);
     }
     for (const { rule, why } of violations) cli.out.text(`\n${rule} does not hold: ${why}\n`);
     const where =

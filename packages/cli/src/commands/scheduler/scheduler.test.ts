@@ -41,6 +41,9 @@ describe("explain", () => {
     expect(out).toContain("NodeAffinity does not hold: its labels do not match 'disk=ssd'");
     expect(out).toContain("Placed now, it would go to n2");
     expect(JSON.parse((await ctl.run(["explain", "vm", "100", "--output", "json"])).out)).toEqual(story);
+    expect(out).not.toContain("It was moved since");
+    ctl.api.on("GET /api/v1/virtualmachines/100/placement", { body: { ...story, node: "n3" } });
+    expect((await ctl.run(["explain", "vm", "web"])).out).toContain("It was moved since; where HA did it");
   });
 
   test("says where nobody looked for a node, and what cannot be explained", async () => {
