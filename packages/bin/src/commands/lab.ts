@@ -23,7 +23,7 @@ const verbs: Readonly<Record<string, Verb>> = {
   thaw: (_lab, node, only) => told(node, "SIGCONT", only, "goes on"),
   // As an upgrade does it: asked to stop, started again; guests and etcd are left alone.
   restart: async (lab, node, only) => {
-    requireOn(node);
+    if (isOff(node)) throw new AppError("object.conflict", offText(node));
     const parts = only === undefined ? (["server", "agent"] as const) : [only];
     for (const part of parts) {
       await stopPart(node, part, RESTART_PATIENCE_MS);
@@ -99,7 +99,8 @@ async function told(node: LabNode, signal: NodeJS.Signals, only: OnlyPart, becam
     send(part.pid, signal);
     return `the ${only} of ${node.name} ${became}`;
   }
-  if (signal !== "SIGKILL") requireOn(node);
+  // No mistake of who asks: its watchdog may have reset a node that was frozen.
+  if (signal !== "SIGKILL" && isOff(node)) return offText(node);
   const count = signalNode(node, signal);
   // Killed is gone: whoever asks next finds nothing of it.
   while (signal === "SIGKILL" && nodeProcesses(node).length > 0) {
@@ -109,12 +110,13 @@ async function told(node: LabNode, signal: NodeJS.Signals, only: OnlyPart, becam
   return `${node.name} ${became} (${count} processes)`;
 }
 
-function requireOn(node: LabNode): void {
-  if (nodeProcesses(node).length > 0) return;
-  throw new AppError(
-    "object.conflict",
-    `${node.name} is off, and nothing was done: ./gpve lab heal ${node.name} boots it`,
-  );
+function isOff(node: LabNode): boolean {
+  return nodeProcesses(node).length === 0;
+}
+
+function offText(node: LabNode): string {
+  const why = lastReset(node) === undefined ? "" : " (its watchdog has reset it)";
+  return `${node.name} is off${why}, and nothing was done: ./gpve lab heal ${node.name} boots it`;
 }
 
 interface StatusRow {

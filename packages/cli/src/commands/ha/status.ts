@@ -80,7 +80,7 @@ export const haMaintenance: CommandSpec = {
     { name: "<node>", about: "the node" },
   ],
   examples: ["ha maintenance on n2", "ha maintenance off n2"],
-  doing: (input) => `turn maintenance of ${input.arg("node")} ${input.arg("verb")}`,
+  doing: (input) => `${input.arg("verb") === "on" ? "begin" : "end"} the maintenance of ${input.arg("node")}`,
   run: async (cli, input) => {
     const { v1, pve } = await cli.client();
     const on = input.arg("verb") === "on";
