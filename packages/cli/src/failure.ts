@@ -97,6 +97,9 @@ function nextStep(err: unknown, attempt: Attempt): string | undefined {
     if (err.data["finding"] !== undefined) return undefined;
     return "See what stands in the way: gpvectl talos preflight.";
   }
+  // A server has said so: it is not the one that cannot be reached.
+  if (err.code === "node.unavailable" && typeof err.data["status"] === "number")
+    return "See which nodes answer: gpvectl node list.";
   return NEXT[err.kind](attempt);
 }
 

@@ -97,7 +97,7 @@ async function told(node: LabNode, signal: NodeJS.Signals, only: OnlyPart, becam
     if (part === undefined)
       throw new AppError("object.not_found", `the ${only} of ${node.name} does not run`);
     send(part.pid, signal);
-    return `the ${only} of ${node.name} ${became}`;
+    return `the ${only} of ${node.name} ${signal === "SIGKILL" ? "was killed" : became}`;
   }
   // No mistake of who asks: its watchdog may have reset a node that was frozen.
   if (signal !== "SIGKILL" && isOff(node)) return offText(node);

@@ -197,7 +197,7 @@ export class LeaseKeeper {
     if (this.#held || this.#isStopped) return;
     // Whatever is left keeps the watchdog hungry: it resets the machine before the lease can pass on.
     this.#isStopped = (await guests.end()).left.length === 0;
-    if (this.#isStopped) watchdog.feed();
+    if (this.#isStopped) watchdog.disarm();
   }
 
   async #stopGuests(why: string): Promise<void> {
@@ -205,7 +205,9 @@ export class LeaseKeeper {
     guests.setDeadline(0);
     const { ended, left } = await guests.end();
     this.#isStopped = left.length === 0;
-    if (this.#isStopped) watchdog.feed();
+    // Nothing is left that a reset would have to end, and none may start before the lease is here again: a machine that was
+    // only fed once more would be reset all the same, with all that is not under HA.
+    if (this.#isStopped) watchdog.disarm();
     const names = [...ended, ...left].join(", ");
     this.#say(`${why}: ${names === "" ? "no guest under HA ran here" : `ended ${names}`}`);
     if (left.length > 0) this.#say(`could not end ${left.join(", ")}: the watchdog has to`);
