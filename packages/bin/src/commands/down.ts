@@ -11,7 +11,7 @@ import { etcdPlaces } from "../etcd/etcd-places.ts";
 import { runningEtcd, stopEtcd } from "../etcd/etcd-process.ts";
 import type { Io } from "../io.ts";
 import { readLab } from "../lab/lab-plan.ts";
-import { stopLab } from "../lab/stop-lab.ts";
+import { shutDownLabGuests, stopLab } from "../lab/stop-lab.ts";
 import { readRunState } from "../run-state.ts";
 import { runningClusters, runningGuests } from "./running-guests.ts";
 import { commandOptions, dataDirOption } from "./options.ts";
@@ -37,9 +37,10 @@ export async function down(args: readonly string[], io: Io): Promise<number> {
   const withGuests = options.guests === true;
   const lab = readLab(data);
   if (lab !== undefined) {
+    const ended = withGuests ? await shutDownLabGuests(lab) : undefined;
     // Whoever holds the address stops the nodes too; where it was killed, they are stopped all the same.
     if (state !== undefined) await stopProcess(state.process, data, LAB_STOP_TIMEOUT_MS);
-    await stopLab(lab, withGuests, io);
+    await stopLab(lab, ended, io);
     return 0;
   }
   const places = etcdPlaces(data);

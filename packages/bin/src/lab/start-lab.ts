@@ -83,10 +83,14 @@ export async function startLab(
 
 /** Guests run on, but for those under HA: without a store there is no lease on them. */
 export async function stopNodes(lab: Lab): Promise<void> {
-  await Promise.all(lab.nodes.map((node) => stopPart(node, "agent", STOP_PATIENCE_MS)));
+  await stopAgents(lab);
   await Promise.all(lab.nodes.map((node) => stopFence(node, STOP_PATIENCE_MS)));
   for (const part of ["server", "etcd"] as const)
     await Promise.all(lab.nodes.map((node) => stopPart(node, part, STOP_PATIENCE_MS)));
+}
+
+export async function stopAgents(lab: Lab): Promise<void> {
+  await Promise.all(lab.nodes.map((node) => stopPart(node, "agent", STOP_PATIENCE_MS)));
 }
 
 /** What `lab heal` does for a node that has lost its power: it boots. */

@@ -11,34 +11,46 @@ import { namespaces, removeLabNetwork } from "./lab-network.ts";
 import type { Lab, LabNode } from "./lab-plan.ts";
 import { enterNode } from "./node-parts.ts";
 import { marksOf, nodeProcesses, signalNode } from "./node-processes.ts";
-import { stopNodes } from "./start-lab.ts";
+import { stopAgents, stopNodes } from "./start-lab.ts";
 
 /** What guests have to switch themselves off; then they are ended, so that all is over within two minutes. */
 const GUESTS_TIMEOUT_MS = 75_000;
 const GONE_TIMEOUT_MS = 10_000;
 const NAMESPACES = "/run/netns";
 
-export async function stopLab(lab: Lab, withGuests: boolean, io: Io): Promise<void> {
-  if (withGuests) for (const node of lab.nodes) signalNode(node, "SIGCONT");
+/**
+ * While leases can still be renewed: guests under HA would otherwise lose their power instead of being shut down. Agents
+ * are stopped first, so that nobody starts them again.
+ */
+export async function shutDownLabGuests(lab: Lab): Promise<readonly string[]> {
+  for (const node of lab.nodes) signalNode(node, "SIGCONT");
+  await stopAgents(lab);
+  return Promise.all((await standing(lab)).map((node) => shutDownGuests(lab, node)));
+}
+
+/** `ended`: what became of the guests; undefined = they run on. */
+export async function stopLab(lab: Lab, ended: readonly string[] | undefined, io: Io): Promise<void> {
   await stopNodes(lab);
-  if (!withGuests) {
+  if (ended === undefined) {
     const left = lab.nodes.reduce((sum, node) => sum + guestsOn(node), 0);
     io.out(
       `gpve stopped: all nodes are down, ${left === 0 ? "no guests were running" : `guests run on: ${left}`}`,
     );
     return;
   }
-  const spaces = new Set(await namespaces());
-  const ended = await Promise.all(
-    lab.nodes.filter(({ namespace }) => spaces.has(namespace)).map((node) => endGuests(lab, node)),
-  );
+  await Promise.all((await standing(lab)).map(endNode));
   for (const line of ended) io.out(line);
   await removeLabNetwork(lab);
   io.out("gpve stopped: all nodes are down, their networks are removed");
 }
 
-/** As `down --guests` on the node itself; whoever does not go then has lost its power. */
-async function endGuests(lab: Lab, node: LabNode): Promise<string> {
+async function standing(lab: Lab): Promise<readonly LabNode[]> {
+  const spaces = new Set(await namespaces());
+  return lab.nodes.filter(({ namespace }) => spaces.has(namespace));
+}
+
+/** As `down --guests` on the node itself. */
+async function shutDownGuests(lab: Lab, node: LabNode): Promise<string> {
   const [enter = "", ...inside] = enterNode(lab, node);
   let said: string;
   try {
@@ -54,6 +66,11 @@ async function endGuests(lab: Lab, node: LabNode): Promise<string> {
   } catch (err) {
     said = `the guests were ended: ${messageOf(err)}`;
   }
+  return `${node.name}: ${said}`;
+}
+
+/** Whoever has not gone has lost its power. */
+async function endNode(node: LabNode): Promise<void> {
   signalNode(node, "SIGKILL");
   const end = performance.now() + GONE_TIMEOUT_MS;
   while (nodeProcesses(node).length > 0 && performance.now() < end) {
@@ -68,7 +85,6 @@ async function endGuests(lab: Lab, node: LabNode): Promise<string> {
       await new Promise((resolve) => setTimeout(resolve, 50));
     await removeClusterNamespaces(instanceId);
   }
-  return `${node.name}: ${said}`;
 }
 
 /** Guests and virtual clusters of a node that lost its power leave their groups behind. True when none is left. */
