@@ -11,7 +11,7 @@ import { listInterfaces } from "@gpve/agent/infrastructure/net/interfaces.ts";
 import type { NatBridge } from "@gpve/agent/infrastructure/net/nat/nat-bridge.ts";
 import { natTable, natTableName } from "@gpve/agent/infrastructure/net/nat/nat-table.ts";
 import { takenSubnets } from "@gpve/agent/infrastructure/net/nat/taken-subnets.ts";
-import { freeSubnet } from "@gpve/agent/infrastructure/net/nat/subnet.ts";
+import { freeSubnet, meets } from "@gpve/agent/infrastructure/net/nat/subnet.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { exec } from "@gpve/kit/exec.ts";
@@ -31,10 +31,22 @@ export function labGuestNetwork(lab: Lab): NatBridge {
   return guestNetwork(lab.data, { bridge: lab.guestBridge, besideOthers: true });
 }
 
+/** Its nodes' addresses stay: certificates and etcd know them. Another lab may have taken them while this one was down. */
+export function requireFree({ subnet, data }: Pick<Lab, "subnet" | "data">, taken: readonly string[]): void {
+  if (!meets(subnet, taken)) return;
+  throw new AppError(
+    "config.invalid",
+    `the network of this cluster's nodes, ${subnet}, is in use on this machine meanwhile (ip route shows by whom; another cluster of ./gpve up --nodes?): stop that first, or start a new one with another --data than ${data.path}`,
+  );
+}
+
 /** Makes what is missing of it. Cables that were cut stay cut. */
 export async function ensureLabNetwork(lab: Lab): Promise<void> {
   const links = new Set((await listInterfaces(exec)).map(({ name }) => name));
-  if (!links.has(lab.nodeBridge)) await makeNodeBridge(lab);
+  if (!links.has(lab.nodeBridge)) {
+    requireFree(lab, await takenSubnets(exec));
+    await makeNodeBridge(lab);
+  }
   await ip("address", "replace", `${lab.gateway}/24`, "dev", lab.nodeBridge);
   await ip("link", "set", "dev", lab.nodeBridge, "up");
   writeFileSync("/proc/sys/net/ipv4/ip_forward", "1\n");

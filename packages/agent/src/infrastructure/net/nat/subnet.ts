@@ -20,18 +20,29 @@ export function ipv4Range(cidr: string): { readonly first: number; readonly last
   return { first, last: first + size - 1 };
 }
 
+/** Whether a subnet has addresses in common with what the host has. */
+export function meets(cidr: string, used: readonly string[]): boolean {
+  const wanted = ipv4Range(cidr);
+  return (
+    wanted !== undefined &&
+    used.some((each) => {
+      const range = ipv4Range(each);
+      // A default route covers everything and means nothing here.
+      return (
+        range !== undefined &&
+        !each.endsWith("/0") &&
+        range.last >= wanted.first &&
+        range.first <= wanted.last
+      );
+    })
+  );
+}
+
 /** The first of 10.37.0.0/24 … 10.37.255.0/24 that meets none of the host's addresses and routes. */
 export function freeSubnet(used: readonly string[]): string | undefined {
-  const ranges = used.flatMap((cidr) => {
-    const range = ipv4Range(cidr);
-    // A default route covers everything and means nothing here.
-    return range === undefined || cidr.endsWith("/0") ? [] : [range];
-  });
   for (let third = 0; third < 256; third++) {
     const cidr = `10.37.${third}.0/24`;
-    const wanted = ipv4Range(cidr);
-    if (wanted === undefined) continue;
-    if (ranges.every(({ first, last }) => last < wanted.first || first > wanted.last)) return cidr;
+    if (!meets(cidr, used)) return cidr;
   }
   return undefined;
 }
