@@ -22,6 +22,10 @@ const STEPS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
     () => "Is qemu-guest-agent installed and started in the guest? A guest that boots needs a while.",
   ],
   [/^VM is locked \((?:backup|snapshot|snapshot-delete|rollback|clone|create|disk|migrate)\)/, () => WAIT],
+  [
+    /^node '([^']+)' still has /,
+    (node) => `Empty it first: gpvectl node drain ${node}; or see gpvectl node remove --help for --force.`,
+  ],
   [/^can't lock file /, () => WAIT],
   [
     /^bridge '([^']+)' does not exist/,

@@ -185,6 +185,7 @@ describe("failures", () => {
       "image 'tiny' cannot be pulled, only built": "gpvectl image build tiny",
       "there is no image 'x' in the catalogue; it has y": "gpvectl image list",
       "invalid server response: '404 Not Found'": "Check the address",
+      "node 'n1' still has a guest: VM 100 (demo)": "gpvectl node drain n1",
       "hostname lookup 'n9' failed - failed to get address info": "gpvectl node list",
       "unable to create VM 105 - volume 'fast:iso/a.iso' does not exist":
         "gpvectl storage content fast --content iso",

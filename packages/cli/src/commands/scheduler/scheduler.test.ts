@@ -158,7 +158,7 @@ describe("simulate", () => {
     const good = await ctl.run(["simulate", "node-loss", "n2"]);
     expect(good.code).toBe(0);
     expect(good.out).toMatch(/^vm\/100 +n2 +n1/m);
-    expect(good.err).toContain("1 more guests of theirs do not run.");
+    expect(good.err).toContain("1 more guest of theirs does not run.");
     const stranded = [
       {
         guest: "vm/101",

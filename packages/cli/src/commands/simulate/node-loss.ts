@@ -47,13 +47,20 @@ export const simulateNodeLoss: CommandSpec = {
         ]),
       );
     }
-    if (stopped.length > 0) cli.out.note(`${stopped.length} more guests of theirs do not run.`);
+    if (stopped.length > 0)
+      cli.out.note(
+        `${stopped.length} more ${stopped.length === 1 ? "guest of theirs does" : "guests of theirs do"} not run.`,
+      );
     if (stranded.length > 0)
       throw new AppError(
         "capacity.exceeded",
         `${stranded.length} of ${stranded.length + restarted.length} running guests would find no place`,
       );
-    cli.out.done(`All ${restarted.length} running guests would find a place.`);
+    cli.out.done(
+      restarted.length === 0
+        ? "No guest runs there."
+        : `All ${restarted.length} running guests would find a place.`,
+    );
   },
 };
 
