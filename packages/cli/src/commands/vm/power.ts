@@ -5,6 +5,7 @@ import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { durationSeconds, type Input } from "../../input.ts";
 import { whileDoing } from "../../while-doing.ts";
 import { findVm, type VmPlace } from "./find-vm.ts";
+import { powerOrderToHa, untilPoweredByHa } from "./moved-by-ha.ts";
 
 interface Power {
   readonly verb: "start" | "stop" | "shutdown" | "reboot" | "reset" | "pause" | "suspend" | "resume";
@@ -69,7 +70,10 @@ export const vmPowerCommands: readonly CommandSpec[] = POWERS.map(
           const all = { ...place, ...given(params?.(input) ?? {}) };
           const path = `/nodes/{node}/qemu/{vmid}/status/${method ?? verb}` as const;
           const { data } = await client.pve.call("POST", path, all);
-          await finishWork(cli, input, data, `${done} VM ${place.vmid}.`);
+          const wanted = input.flag("wait") ? powerOrderToHa(data) : undefined;
+          if (wanted === undefined) return finishWork(cli, input, data, `${done} VM ${place.vmid}.`);
+          await finishWork(cli, input, data, `HA is asked to ${verb} VM ${place.vmid}.`);
+          if (await untilPoweredByHa(cli, place.vmid, wanted)) cli.out.done(`${done} VM ${place.vmid}.`);
         });
       }
     },

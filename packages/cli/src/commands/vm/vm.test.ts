@@ -241,6 +241,35 @@ describe("writes", () => {
     expect((await ctl.run(["vm", "migrate", "web", "n2", "--no-wait"])).out).toBe(`${asked}\n`);
   });
 
+  test("a stop of one under HA has ended when it is off, and waits for no HA that is disarmed", async () => {
+    await using ctl = await withVms();
+    const asked = "UPID:n1:1:1:1:hastop:100:root@pam:";
+    let status = "running";
+    let hastate = "started";
+    const serve = (onStop: () => void) =>
+      ctl.api
+        .on(`POST /api2/json${base}/status/stop`, () => {
+          onStop();
+          return { body: { data: asked } };
+        })
+        .pve(`GET /nodes/n1/tasks/${asked}/status`, { status: "stopped", exitstatus: "OK" })
+        .pve(`GET /nodes/n1/tasks/${asked}/log`, [], 0)
+        .on("GET /api2/json/cluster/resources", () => ({
+          body: { data: rows.map((row) => (row.vmid === 100 ? { ...row, status, hastate } : row)) },
+        }))
+        .pve("GET /cluster/ha/status/current", [{ type: "fencing", "armed-state": "disarmed" }]);
+    serve(() => (status = "stopped"));
+    expect((await ctl.run(["vm", "stop", "web"])).out).toBe("HA is asked to stop VM 100.\nStopped VM 100.\n");
+    status = "running";
+    serve(() => undefined);
+    const later = await ctl.run(["vm", "stop", "web"]);
+    expect([later.code, later.out]).toEqual([0, "HA is asked to stop VM 100.\n"]);
+    expect(later.err).toContain("HA is disarmed: VM 100 is stopped when it is armed again");
+    hastate = "error";
+    const failed = await ctl.run(["vm", "stop", "web"]);
+    expect([failed.code, failed.err]).toEqual([1, expect.stringContaining("see gpvectl ha explain 100")]);
+  });
+
   test("one whose node is gone goes on from its replica, and its age is told", async () => {
     await using ctl = await withVms();
     const answer = {
