@@ -55,6 +55,7 @@ export function composeHa(parts: HaParts): ComposedHa {
     records,
     lease: () => files.readReport(),
     wish: (hold) => files.wish(hold),
+    wished: () => files.readWish(),
     guests: new GuestOrders({
       engine,
       clock,

@@ -48,6 +48,12 @@ export class LocalManager {
     this.#report();
   }
 
+  /** False: nothing under HA is here or on its way, and this process has no lease to give back in good order. */
+  needsLease(): boolean {
+    const isWaiting = this.#manager !== undefined && this.#state === "wait_for_agent_lock";
+    return !isWaiting || this.#activeServices() > 0 || this.#running() > 0;
+  }
+
   /** One round; false when this process has ended. */
   round(): boolean {
     if (!this.#env.refresh()) {

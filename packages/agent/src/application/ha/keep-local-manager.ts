@@ -95,6 +95,9 @@ export class LocalRounds {
     this.#ended = !this.#manager.round();
     await this.#keepDeadlines();
     await environment.flush();
+    // Else it would be kept, and the watchdog armed, until something came under HA here and left again.
+    if (!this.#manager.needsLease() && !this.#guests().some(({ isGuarded }) => isGuarded))
+      environment.giveBack();
   }
 
   /** Guests come under HA and leave it while they run. */

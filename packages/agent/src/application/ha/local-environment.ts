@@ -35,6 +35,8 @@ export interface LocalEnvironmentDeps {
   /** What the fence process last said; undefined = it has said nothing. */
   readonly lease: () => LeaseReport | undefined;
   readonly wish: (hold: boolean) => void;
+  /** As somebody wished it, also before this process began. */
+  readonly wished: () => boolean;
   readonly guests: GuestActions;
   /** True when every guest of HA here has a deadline. */
   readonly allGuarded: () => boolean;
@@ -89,6 +91,11 @@ export class LocalEnvironment {
     if (!this.#hold) await this.#deps.unguardAll();
     this.#deps.wish(this.#hold);
     this.#hold = undefined;
+  }
+
+  /** Of a wish that outlived its reason: a machine that lost its power had it. */
+  giveBack(): void {
+    if (this.#deps.wished()) this.#deps.wish(false);
   }
 
   async #save(): Promise<void> {

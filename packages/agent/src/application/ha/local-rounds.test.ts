@@ -85,6 +85,7 @@ beforeEach(async () => {
     },
     lease: () => lease,
     wish: (hold) => wishes.push(hold),
+    wished: () => wishes.at(-1) === true,
     guests: new GuestOrders({
       engine,
       clock: systemClock,
@@ -127,6 +128,29 @@ beforeEach(async () => {
   };
 });
 afterEach(() => close());
+
+test("a lease that was wished for before the machine lost its power is given back when nothing needs it", async () => {
+  const said = async (service: { state: ServiceState; node: string; target?: string }) => {
+    const status: ManagerStatus = {
+      nodes: {},
+      services: { "vm:100": { uid: "u", ...service } },
+      maintenance: {},
+    };
+    await records.transact((tx) => tx.put(managerCollection, MANAGER_STATUS_ID, status));
+    wishes.push(true);
+    await rounds.round();
+    return wishes.at(-1);
+  };
+  expect(await said({ state: "started", node: "n1" })).toBe(true);
+  expect(await said({ state: "migrate", node: "n2", target: "n1" })).toBe(true);
+  guests.set("100", fakeGuest("100", true));
+  expect(await said({ state: "started", node: "n2" })).toBe(true);
+  guests.clear();
+  isReachable = false;
+  expect(await said({ state: "started", node: "n2" }).catch(() => wishes.at(-1))).toBe(true);
+  isReachable = true;
+  expect(await said({ state: "started", node: "n2" })).toBe(false);
+});
 
 function fakeGuest(id: string, isGuarded: boolean): GuardableGuest {
   return {

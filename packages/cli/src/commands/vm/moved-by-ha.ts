@@ -54,7 +54,7 @@ export async function untilPoweredByHa(
       ignore(err, "who may stop a VM need not be allowed to see how HA stands");
       return [];
     });
-    if (/^disarm/.test(String(ha.find(({ type }) => type === "fencing")?.["armed-state"]))) {
+    if (String(ha.find(({ type }) => type === "fencing")?.["armed-state"]).startsWith("disarm")) {
       cli.out.note(`HA is disarmed: VM ${vmid} is ${wanted} when it is armed again (gpvectl ha arm).`);
       return false;
     }
