@@ -24,6 +24,7 @@ import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts"
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { every } from "@gpve/kit/every.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { Tx } from "@gpve/store/records/port.ts";
 import { asSystem } from "../../node/as-system.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
@@ -232,8 +233,19 @@ export class KeepStandbys {
       requestId: newRequestId(),
     };
     const { data } = await this.#ask(node, route, asked, signal);
-    await taskEnd(data, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
-    await this.#change(record, (was) => ({ ...was, recovered: { ...recovered, isDone: true } }));
+    // Meanwhile: the way to it is all that pods elsewhere need, and its workers there may take minutes.
+    const telling = tellOthers(this.#others(signal), record).catch((err: unknown) => {
+      ignore(err, "who is still to be told is written down, and is told when it is done");
+    });
+    try {
+      await taskEnd(data, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
+      await this.#change(record, (was) => ({
+        ...was,
+        recovered: { ...(was.recovered ?? recovered), isDone: true },
+      }));
+    } finally {
+      await telling;
+    }
     const lost =
       recovered.lossMs === 0
         ? "nothing that was answered is lost"

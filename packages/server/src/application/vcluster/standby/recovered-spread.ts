@@ -32,22 +32,27 @@ export function spreadAfter(
   return { network: spread.network, ...recoveredSpread(spread, lost, end) };
 }
 
+/** All at once: one that does not answer keeps nobody from hearing of it. */
 export async function tellOthers(deps: TellDeps, record: VirtualClusterRecord): Promise<void> {
+  const untold = record.recovered?.untold ?? [];
+  const ends = await Promise.allSettled(untold.map((node) => tell(deps, record, node)));
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
+}
+
+async function tell(deps: TellDeps, record: VirtualClusterRecord, node: string): Promise<void> {
   const { tenant, spread } = record;
-  for (const node of record.recovered?.untold ?? []) {
-    const overlay = overlayOn(spread, node);
-    const view = deps.board.get(node);
-    if (view !== undefined && view.health !== "online") continue;
-    if (view !== undefined && overlay !== undefined) {
-      const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay" as const;
-      const asked = { vcluster: keyOf(record), tenant, overlay, requestId: deps.newRequestId() };
-      await deps.taskEnd((await deps.ask(node, route, asked)).data);
-    }
-    await deps.change(record, (now) => {
-      if (now.recovered === undefined) return now;
-      const { untold = [], ...recovered } = now.recovered;
-      const left = untold.filter((each) => each !== node);
-      return { ...now, recovered: { ...recovered, ...(left.length === 0 ? {} : { untold: left }) } };
-    });
+  const overlay = overlayOn(spread, node);
+  const view = deps.board.get(node);
+  if (view !== undefined && view.health !== "online") return;
+  if (view !== undefined && overlay !== undefined) {
+    const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay" as const;
+    const asked = { vcluster: keyOf(record), tenant, overlay, requestId: deps.newRequestId() };
+    await deps.taskEnd((await deps.ask(node, route, asked)).data);
   }
+  await deps.change(record, (now) => {
+    if (now.recovered === undefined) return now;
+    const { untold = [], ...recovered } = now.recovered;
+    const left = untold.filter((each) => each !== node);
+    return { ...now, recovered: { ...recovered, ...(left.length === 0 ? {} : { untold: left }) } };
+  });
 }

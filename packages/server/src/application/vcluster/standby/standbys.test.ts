@@ -20,6 +20,7 @@ import { noPlaces, quietKinds } from "../../../testing/quiet-kinds.ts";
 import { joinedNode } from "../../../testing/joined-node.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
+const PROMOTION = UPID.replace("vccreate", "vcpromote");
 const { signal } = new AbortController();
 const ctx = { requestId: "r", signal, host: "gpve.example.org:8006" } as unknown as RequestContext;
 
@@ -84,10 +85,12 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
       }
       const { etcdVersion } = node;
       const keys = { version: node.version, ...given({ etcdVersion }), secrets: { "ca.key": "K" } };
-      return { data: route.endsWith("/standby-keys") ? keys : UPID } as never;
+      const upid = route.endsWith("/promote") ? PROMOTION : UPID;
+      return { data: route.endsWith("/standby-keys") ? keys : upid } as never;
     },
   };
-  const taskEnd = async () => undefined;
+  let promotion = Promise.resolve();
+  const taskEnd = (upid: string) => (upid === PROMOTION ? promotion : Promise.resolve());
   const clusters = new VirtualClusters({
     placer: noPlaces,
     records,
@@ -134,6 +137,9 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
     records,
     at: (name: string): Node => nodes.get(name) ?? { health: "offline", version: "", standbys: [] },
     deaf: (value: boolean) => (isDeaf = value),
+    promoting: (until: Promise<void>) => {
+      promotion = until;
+    },
     silent: (forMs: number, awaited = false) => ([silentMs, isAwaited] = [forMs, awaited]),
     record: (): VirtualClusterRecord => clusters.require("demo"),
     notes: () =>
@@ -354,6 +360,28 @@ describe("a virtual cluster whose node is lost", () => {
     await pass(1);
     expect(asked.find(({ node }) => node === "c")?.params).toMatchObject({ overlay: { at: 2, home: 1 } });
     expect(told()[0]).toBe("c PUT /vclusters/{vcluster}/overlay");
+    expect(record().recovered).not.toHaveProperty("untold");
+  });
+
+  test("tells nodes with workers at once, and not when its own workers are there", async () => {
+    const { pass, at, asked, record, records, promoting } = await world(["a", "b", "c"]);
+    const nodes = ["a", "b", "c"].map((node, index) => ({ node, address: `192.0.2.${index + 1}` }));
+    await records.transact((tx) =>
+      tx.put(vclusterCollection, "demo", { ...record(), spread: { network: 2048, nodes } }),
+    );
+    await pass(3);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    promoting(promise);
+    at("a").health = "offline";
+    const passing = pass(63);
+    const soon = { timeout: 30_000 };
+    await expect.poll(() => record().recovered, soon).toBeDefined();
+    await expect.poll(() => record().recovered, soon).not.toHaveProperty("untold");
+    expect(asked.find(({ node }) => node === "c")?.params).toMatchObject({ overlay: { at: 2, home: 1 } });
+    expect(record().recovered).not.toHaveProperty("isDone");
+    resolve();
+    await passing;
+    expect(record().recovered).toMatchObject({ isDone: true });
     expect(record().recovered).not.toHaveProperty("untold");
   });
 
