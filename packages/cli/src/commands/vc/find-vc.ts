@@ -10,6 +10,8 @@ export const tenantOption: OptionSpec = {
   flags: "--tenant <tenant>",
   about: "the tenant it belongs to (the only one that has it)",
 };
+/** Of commands that ask nothing: who says it to those that want it need not know which do. */
+export const yesOption: OptionSpec = { flags: "--yes", about: "do it without asking, as it does anyway" };
 
 export interface VcName {
   readonly name: string;

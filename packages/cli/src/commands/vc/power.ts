@@ -2,14 +2,14 @@
 import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
-import { tenantOption, vcArgument, vcPath } from "./find-vc.ts";
+import { tenantOption, vcArgument, vcPath, yesOption } from "./find-vc.ts";
 
 function power(verb: "start" | "stop" | "retry" | "wake", summary: string, done: string): CommandSpec {
   return {
     name: `vc ${verb}`,
     summary,
     arguments: [vcArgument],
-    options: [tenantOption, noWaitOption],
+    options: [tenantOption, yesOption, noWaitOption],
     examples: [`vc ${verb} demo`],
     doing: (input) => `${verb} virtual cluster ${input.arg("name")}`,
     run: async (cli, input) => {
@@ -39,6 +39,7 @@ export const vcSleep: CommandSpec = {
       about: "cold: its processes end; warm: they stand still in memory and wake at once (cold)",
       choices: ["cold", "warm"],
     },
+    yesOption,
     noWaitOption,
   ],
   examples: ["vc sleep demo", "vc sleep demo --mode warm"],
@@ -65,7 +66,7 @@ export const vcRevoke: CommandSpec = {
   name: "vc revoke",
   summary: "take the rights of one kubeconfig away",
   arguments: [vcArgument, { name: "<id>", about: "as `vc kubeconfig` said when it was made" }],
-  options: [tenantOption],
+  options: [tenantOption, yesOption],
   examples: ["vc revoke demo 0123456789abcdef"],
   doing: (input) => `revoke a kubeconfig of virtual cluster ${input.arg("name")}`,
   run: async (cli, input) => {

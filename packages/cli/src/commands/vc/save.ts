@@ -5,7 +5,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { wholeNumber } from "../../input.ts";
-import { tenantOption, vcArgument, vcNamed, vcPath, vcWords } from "./find-vc.ts";
+import { tenantOption, vcArgument, vcNamed, vcPath, vcWords, yesOption } from "./find-vc.ts";
 
 const taskOf = (answer: unknown): unknown => (isObject(answer) ? answer["task"] : undefined);
 
@@ -20,6 +20,7 @@ export const vcBackup: CommandSpec = {
     { flags: "--storage <storage>", about: "where it goes (the storage for backups, else local)" },
     { flags: "--notes <text>", about: "shown beside it (what it is)" },
     { flags: "--protected", about: "nothing removes it before that is taken back" },
+    yesOption,
     noWaitOption,
   ],
   examples: ["vc backup demo", "vc backup demo --storage nas --notes 'before the move'"],
@@ -120,6 +121,7 @@ export const vcUpgrade: CommandSpec = {
     tenantOption,
     { flags: "--to <version>", about: "1.36 or 1.36.4" },
     { flags: "--drain", about: "empty each worker before it is upgraded" },
+    yesOption,
     noWaitOption,
   ],
   examples: ["vc upgrade demo --to 1.36"],
@@ -149,6 +151,7 @@ export const vcMigrate: CommandSpec = {
     tenantOption,
     { flags: "--to <node>", about: "the node that shall have it" },
     { flags: "--worker <worker>", about: "move this worker, and not the control plane" },
+    yesOption,
     noWaitOption,
   ],
   examples: ["vc migrate demo --to n2", "vc migrate demo --worker worker-2 --to n3"],

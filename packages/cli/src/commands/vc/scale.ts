@@ -4,7 +4,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { wholeNumber } from "../../input.ts";
-import { tenantOption, vcArgument, vcPath } from "./find-vc.ts";
+import { tenantOption, vcArgument, vcPath, yesOption } from "./find-vc.ts";
 
 export const vcScale: CommandSpec = {
   name: "vc scale",
@@ -15,6 +15,7 @@ export const vcScale: CommandSpec = {
     tenantOption,
     { flags: "--workers <count>", about: "how many it shall have", parse: wholeNumber(0, 1000) },
     { flags: "--pool <name>", about: "in this pool (those of the cluster itself)" },
+    yesOption,
     noWaitOption,
   ],
   examples: ["vc scale demo --workers 3", "vc scale demo --pool build --workers 2"],

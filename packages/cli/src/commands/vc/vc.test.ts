@@ -293,6 +293,15 @@ describe("gpvectl vc", () => {
     expect(ctl.api.requests.at(-1)?.query.get("force")).toBe("1");
   });
 
+  test("--yes is taken also where nothing is asked", async () => {
+    await using ctl = await withCluster();
+    ctl.api.on("POST /api/v1/vclusters/demo/scale", { body: { task: upid } });
+    for (const words of ["wake", "stop", "sleep", "backup", "scale --workers 2", "upgrade --to 1.37"]) {
+      const [verb = "", ...more] = words.split(" ");
+      expect(await ctl.run(["vc", verb, "demo", ...more, "--yes"])).toMatchObject({ code: 0 });
+    }
+  });
+
   test("one of several of its name is meant by its tenant, before the name or beside it", async () => {
     await using ctl = await withCluster();
     for (const which of [["shop/demo"], ["demo", "--tenant", "shop"], ["shop/demo", "--tenant", "shop"]])
