@@ -6,6 +6,7 @@ import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { type ClusterMoveDeps, clusterMoveOperations } from "./application/vcluster/move/move-operations.ts";
+import { plainRegister } from "./application/vcluster/plain-operation.ts";
 import { clusterMoveRoutes } from "./application/vcluster/move/move-routes.ts";
 import { FileClusterLuggage } from "./infrastructure/vcluster/move/file-cluster-luggage.ts";
 import type { StoreProcess } from "./infrastructure/vcluster/store-process.ts";
@@ -32,10 +33,11 @@ export function composeClusterMoves(parts: ClusterMoveParts): {
   const { folder, engine, stores } = parts;
   const luggage = new FileClusterLuggage({ folder, closed: (name, signal) => stores.closed(name, signal) });
   const { arrive, letGo, join, workerLeave, others } = clusterMoveOperations({ ...parts, luggage });
-  engine.register(arrive);
-  engine.register(letGo);
-  engine.register(join);
-  engine.register(workerLeave);
-  for (const operation of others) engine.register(operation);
+  const register = plainRegister(engine, parts.host);
+  register(arrive);
+  register(letGo);
+  register(join);
+  register(workerLeave);
+  for (const operation of others) register(operation);
   return { routes: clusterMoveRoutes(parts), arrivals: luggage };
 }

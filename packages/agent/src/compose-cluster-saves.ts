@@ -5,7 +5,6 @@ import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts
 import type { VolumePeers, VolumeSource } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { BackupCounts } from "./application/guest/backup/backup-counts.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
 import { ArchivePlaces } from "./application/vcluster/backup/archive-places.ts";
@@ -14,6 +13,7 @@ import {
   type RestoreOverDeps,
   restoreOverOperation,
 } from "./application/vcluster/backup/restore-over-operation.ts";
+import type { Register } from "./application/vcluster/plain-operation.ts";
 import {
   type UpgradeDeps,
   upgradeClusterOperation,
@@ -28,8 +28,8 @@ export interface ComposedClusterSaves {
   readonly saves: ClusterSaves;
   /** Gives volumes of workers to the node that makes a backup. */
   readonly volumes: VolumeSource;
-  readonly register: (
-    engine: OperationEngine,
+  readonly registerSaves: (
+    register: Register,
     rest: Omit<RestoreOverDeps, "saves" | "places"> & Omit<UpgradeDeps, "saves">,
   ) => void;
 }
@@ -59,14 +59,14 @@ export function composeClusterSaves(parts: {
     places,
     saves,
     volumes: new FileVolumeParcels({ folder, exec, newId: randomUUID }),
-    register: (engine, rest) => {
-      engine.register(
+    registerSaves: (register, rest) => {
+      register(
         parts.backups.counting(
           backupClusterOperation({ phases: rest.phases, saves, places, ...parts.others }),
         ),
       );
-      engine.register(restoreOverOperation({ ...rest, saves, places }));
-      engine.register(upgradeClusterOperation({ ...rest, saves }));
+      register(restoreOverOperation({ ...rest, saves, places }));
+      register(upgradeClusterOperation({ ...rest, saves }));
     },
   };
 }

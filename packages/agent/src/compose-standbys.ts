@@ -7,6 +7,7 @@ import type { StandbyRow, StandbyRuntime } from "@gpve/domain/vcluster/vcluster-
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { plainRegister } from "./application/vcluster/plain-operation.ts";
 import { KeepApart, type KeepApartDeps } from "./application/vcluster/standby/keep-apart.ts";
 import { KeepLines, type KeepLinesDeps } from "./application/vcluster/standby/keep-lines.ts";
 import {
@@ -60,7 +61,8 @@ export function composeStandbys(parts: StandbyParts): ComposedStandbys {
     followers,
     storeOf: (name) => host.get(name)?.spec.backingStore,
   });
-  for (const operation of standbyOperations({ ...parts, standbys })) engine.register(operation);
+  const register = plainRegister(engine, { get: (name) => host.get(name) ?? standbys.get(name) });
+  for (const operation of standbyOperations({ ...parts, standbys })) register(operation);
   return {
     routes: standbyRoutes({
       host,

@@ -22,6 +22,7 @@ import { ClusterPower } from "./application/vcluster/power/cluster-power.ts";
 import { ClusterWays } from "./application/vcluster/power/cluster-ways.ts";
 import { clusterRows } from "./application/vcluster/cluster-rows.ts";
 import { askNextWake } from "./application/vcluster/power/ask-next-wake.ts";
+import { plainRegister } from "./application/vcluster/plain-operation.ts";
 import { powerOperations } from "./application/vcluster/power/power-operations.ts";
 import { KeepForwards, knownPlaces } from "./application/vcluster/move/keep-forwards.ts";
 import { KeepCertificates } from "./application/vcluster/renew/keep-certificates.ts";
@@ -233,7 +234,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const zone = (): ZoneOffset => zoneOffset(Intl.DateTimeFormat().resolvedOptions().timeZone);
   const power = new ClusterPower({ host, front, ways, engine, clock, log, zone });
   const keeper = new KeepClusters({ host, clock, log, changed });
-  const { places, saves, volumes, register } = composeClusterSaves({
+  const { places, saves, volumes, registerSaves } = composeClusterSaves({
     folder,
     exec,
     clock,
@@ -252,14 +253,16 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       saves.unpack(cluster, await places.file(archive), identity, { signal, say }),
     etcdVersion: () => versionOf("etcd"),
   });
-  register(engine, { host, phases, ways, vnodes, workers, api: patient, ensureComponent: components.ensure });
-  engine.register(renewOperation({ host, phases, ways, vnodes, api }));
+  const register = plainRegister(engine, host);
+  const common = { host, phases, ways, vnodes };
+  registerSaves(register, { ...common, workers, api: patient, ensureComponent: components.ensure });
+  register(renewOperation({ ...common, api }));
   const authorities = new FileClusterAuthorities((name) => host.keys(name));
-  const rotating = { host, phases, ways, vnodes, api: patient, authorities };
+  const rotating = { ...common, api: patient, authorities };
   const rotation = rotateOperations(rotating);
-  engine.register(rotation.rotate);
-  engine.register(rotation.drop);
-  engine.register(rotatePart(rotating));
+  register(rotation.rotate);
+  register(rotation.drop);
+  register(rotatePart(rotating));
   const certificates = new KeepCertificates({
     host,
     isDue: (name) =>
@@ -271,10 +274,10 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     clock,
     log,
   });
-  engine.register(create);
-  engine.register(restore);
-  engine.register(scale);
-  for (const operation of others) engine.register(operation);
+  register(create);
+  register(restore);
+  register(scale);
+  for (const operation of others) register(operation);
   const { sleep, wake } = powerOperations({
     host,
     phases,
@@ -282,8 +285,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     nextWake: askNextWake({ api, clock, zone }),
     availableMemory: () => process.availableMemory(),
   });
-  engine.register(sleep);
-  engine.register(wake);
+  register(sleep);
+  register(wake);
   engine.observe(({ kind }) => {
     // The last one is gone only when its deletion has ended.
     if (kind === "ended" && host.list().length === 0) tellWays();

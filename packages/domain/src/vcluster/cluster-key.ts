@@ -51,6 +51,14 @@ export function newClusterKey(wanted: ClusterIdentity, lookup: ClusterLookup, di
   return isPlain ? wanted.name : tenantKey(wanted, digest);
 }
 
+/** A text of a node's as its tenant reads it. In paths, and in ids below a slash, a key stays what it is. */
+export function withName(
+  text: string,
+  { key, name }: { readonly key: string; readonly name: string },
+): string {
+  return text.replaceAll(new RegExp(String.raw`(?<![\w/-])${key}(?![\w-])`, "g"), name);
+}
+
 /** Tenants that differ in capitals, or by a slash and a dot, have one name for two at the ports that clusters share. */
 export function requireOwnServerName(
   { tenant, name }: ClusterIdentity,

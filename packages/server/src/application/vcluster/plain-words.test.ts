@@ -19,7 +19,8 @@ test("a key in what a node says becomes the name that its tenant knows", async (
     {
       call: async (_node, _route, params) => {
         const { vcluster } = params as { readonly vcluster: string };
-        throw new AppError("object.conflict", `virtual cluster '${vcluster}' is Stopped`);
+        const errors = { version: `gpvectl vc upgrade ${vcluster}` };
+        throw new AppError("object.conflict", `virtual cluster '${vcluster}' is Stopped`, { errors });
       },
     },
     records,
@@ -31,7 +32,11 @@ test("a key in what a node says becomes the name that its tenant knows", async (
   await expect(stop(KEY)).rejects.toMatchObject({
     code: "object.conflict",
     message: "virtual cluster 'demo' is Stopped",
+    errors: { version: "gpvectl vc upgrade demo" },
   });
   await expect(stop("plain")).rejects.toThrow("virtual cluster 'plain' is Stopped");
+  expect(plainWords({ key: KEY, name: "demo" }, `${KEY} is kept in clusters/${KEY}/saves`)).toBe(
+    `demo is kept in clusters/${KEY}/saves`,
+  );
   expect(plainWords({ name: "demo" }, "demo fails")).toBe("demo fails");
 });

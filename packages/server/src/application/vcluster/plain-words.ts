@@ -1,17 +1,15 @@
 // What a node says of a cluster it says by the cluster's key; to people it is the cluster's name.
-import { isAppError } from "@gpve/contracts/errors.ts";
-import {
-  keyOf,
-  vclusterCollection,
-  type VirtualClusterRecord,
-} from "@gpve/domain/vcluster/vcluster-record.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import { withName } from "@gpve/domain/vcluster/cluster-key.ts";
+import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 
 type Named = Pick<VirtualClusterRecord, "key" | "name">;
 
 export function plainWords(cluster: Named, text: string): string {
-  return cluster.key === undefined ? text : text.replaceAll(keyOf(cluster), cluster.name);
+  return cluster.key === undefined ? text : withName(text, { key: cluster.key, name: cluster.name });
 }
 
 /** Calls whose refusals are in the tenant's words. */
@@ -27,9 +25,19 @@ export function plainlyRefused(
       } catch (err) {
         const name = called ?? records.collection(vclusterCollection).get(vcluster ?? "")?.value.name;
         if (isAppError(err) && vcluster !== undefined && name !== undefined)
-          err.message = plainWords({ key: vcluster, name }, err.message);
+          throw plainError(err, (text) => plainWords({ key: vcluster, name }, text));
         throw err;
       }
     },
   };
+}
+
+/** What it says of fields too. */
+function plainError(err: AppError, plain: (text: string) => string): AppError {
+  err.message = plain(err.message);
+  const { errors } = err;
+  if (errors === undefined) return err;
+  const said = Object.fromEntries(Object.entries(errors).map(([field, why]) => [field, plain(why)]));
+  const { code, message, data, pveStatus } = err;
+  return new AppError(code, message, { data, errors: said, ...given({ pveStatus }), cause: err });
 }
