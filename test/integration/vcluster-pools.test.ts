@@ -1,5 +1,5 @@
 // Pools of workers, addresses of load balancers and the way out, on a real virtual cluster.
-import { rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -25,6 +25,7 @@ const IMAGE = "gpve.local/busybox:1";
 const taint = { key: "dedicated", value: "build", effect: "NoSchedule" };
 let gpve: Gpve;
 let outside: OutsideHost;
+const fast = (): string => join(gpve.data, "fast");
 const kubeconfig = (): string => join(gpve.data, "demo.kubeconfig");
 const kubectl = (...argv: readonly string[]): Promise<Said> => kubectlOf(kubeconfig(), ...argv);
 
@@ -81,8 +82,12 @@ describe.skipIf(!canRunClusters)("a virtual cluster with pools", () => {
       name: "demo",
       workerNodes: { count: 1, resources: small, pools },
       networking: { egress: "nat" },
+      volumes: { storage: "fast" },
     };
     const api = apiOf(gpve.credentials, undefined, "/api/v1");
+    const storage = { storage: "fast", type: "dir", path: fast(), content: "volumes" };
+    const known = await apiOf(gpve.credentials)("POST", "/storage", storage);
+    expect(known.status, known.text).toBe(200);
     const json = { "content-type": "application/json" };
     const made = await api("POST", "/vclusters?wait=true", {}, json, JSON.stringify(body));
     expect(made.status, made.text).toBe(201);
@@ -157,6 +162,40 @@ describe.skipIf(!canRunClusters)("a virtual cluster with pools", () => {
       service.close();
     }
   });
+
+  test("has its volumes on the storage that its spec names, also in a backup and what is made of it", async () => {
+    const claim = {
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name: "data", namespace: "default" },
+      spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "10Mi" } } },
+    };
+    const keeper = pod("keeper", "echo kept > /data/word; sleep 600", {
+      volumes: [{ name: "v", persistentVolumeClaim: { claimName: "data" } }],
+    });
+    const [main] = keeper.spec.containers;
+    const containers = [{ ...main, volumeMounts: [{ name: "v", mountPath: "/data" }] }];
+    await apply(claim);
+    await apply({ ...keeper, spec: { ...keeper.spec, containers } });
+    const wait = ["wait", "--for=condition=Ready", "pod/keeper", "--timeout=120s"];
+    expect((await kubectl(...wait)).code).toBe(0);
+    const words = (): readonly string[] =>
+      readdirSync(fast(), { recursive: true, encoding: "utf8" })
+        .filter((path) => path.endsWith("/word"))
+        .map((path) => readFileSync(join(fast(), path), "utf8"));
+    await until("the word is on the storage", async () => words().length === 1);
+    expect(words()).toEqual(["kept\n"]);
+    expect(await ctl(gpve, "vc", "backup", "demo")).toMatchObject({ code: 0 });
+    const { out } = await ctl(gpve, "vc", "backups", "demo");
+    const [archive = ""] = /local:backup\/\S+/.exec(out) ?? [];
+    const restore = ["vc", "restore", "copy", "--from", archive];
+    expect(await ctl(gpve, ...restore)).toMatchObject({ code: 0 });
+    expect(words()).toEqual(["kept\n", "kept\n"]);
+    expect(await ctl(gpve, "vc", "delete", "copy", "--yes", "--volumes")).toMatchObject({ code: 0 });
+    expect(words()).toEqual(["kept\n"]);
+    expect((await kubectl("delete", "pod/keeper", "pvc/data")).code).toBe(0);
+    await until("the volume is gone", async () => words().length === 0);
+  }, 600_000);
 
   test("scales a pool alone", async () => {
     expect(await ctl(gpve, "vc", "scale", "demo", "--pool", "build", "--workers", "0")).toMatchObject({

@@ -40,6 +40,7 @@ export function composeClusterSaves(parts: {
   readonly clock: Clock;
   readonly stores: StoreProcess;
   readonly etcds: OwnEtcds;
+  readonly volumeStorage: (storage: string) => Promise<string>;
   readonly storages: NodeStorages;
   readonly backups: Pick<BackupCounts, "counting">;
   readonly others: {
@@ -53,6 +54,7 @@ export function composeClusterSaves(parts: {
     folder,
     exec,
     clock,
+    volumeStorage: parts.volumeStorage,
     withStore: withStore(parts.stores, parts.etcds),
   });
   return {

@@ -38,6 +38,7 @@ import { KeepVnodes } from "./application/vnode/keep-vnodes.ts";
 import { patientApi } from "./application/vnode/patient-api.ts";
 import { VnodeRows } from "./application/vnode/vnode-rows.ts";
 import { workerComponent } from "./application/vnode/worker-component.ts";
+import { volumesOn } from "./application/vnode/volumes-on.ts";
 import { Workers } from "./application/vnode/workers.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
 import { type ClusterMoveOthers, composeClusterMoves } from "./compose-cluster-moves.ts";
@@ -193,7 +194,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     endpoint: (cluster: KeptCluster) => host.workersEndpoint(cluster),
   };
   const kata = (): Promise<KataRuntime> => findKata({ exec, files: hostFiles });
-  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs, kata });
+  const volumeStorage = volumesOn(parts.storages);
+  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs, kata, volumeStorage });
   const machineImages = new MachineImages({
     ...programs,
     cache: process.env["GPVE_IMAGE_CACHE"] ?? data.file("agent", "images"),
@@ -241,6 +243,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     stores,
     etcds: ownEtcds(host, processes),
     storages: parts.storages,
+    volumeStorage,
     backups: parts.backups,
     others: parts.moves,
   });
@@ -297,6 +300,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     components: components.store,
     catalogue: components.catalogue,
     engine,
+    volumeStorage,
     awake: (name: string) => power.awake(name),
     obtainable: (version: string, signal: AbortSignal) =>
       components.obtainable("kubernetes", version, signal),

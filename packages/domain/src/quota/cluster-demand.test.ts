@@ -6,3 +6,13 @@ test("a cluster counts as one, with the processors and the memory of its workers
   expect(clusterDemand({ workers: 0, workerSize })).toEqual({ vcCount: 1 });
   expect(clusterDemand({ workers: 3, workerSize })).toEqual({ vcCount: 1, cpu: 2.1, memory: 3 * 2 ** 30 });
 });
+
+test("what its volumes may ask for counts, also on the storage that they are on", () => {
+  const spec = { workers: 0, workerSize: { cpus: 1, memoryBytes: 1 }, volumeBytes: 7 };
+  expect(clusterDemand(spec)).toEqual({ vcCount: 1, storage: 7 });
+  expect(clusterDemand({ ...spec, volumeStorage: "fast" })).toEqual({
+    vcCount: 1,
+    storage: 7,
+    "storage/fast": 7,
+  });
+});

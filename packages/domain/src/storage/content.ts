@@ -8,11 +8,14 @@ export const contentTypes = [
   "backup",
   "snippets",
   "import",
+  "volumes",
   "none",
 ] as const;
 export type ContentType = (typeof contentTypes)[number];
-/** Content that is a file of its own, below one directory per type. */
+/** Content that lies below one directory per type. */
 export type VolumeType = Exclude<ContentType, "none">;
+/** Persistent volumes of virtual clusters are folders, which clusters name and not their storage: PVE has no such content. */
+export type NamedVolumeType = Exclude<VolumeType, "volumes">;
 
 export type ImageFormat = "raw" | "qcow2" | "vmdk" | "subvol";
 export const imageFormats: readonly ImageFormat[] = ["raw", "qcow2", "vmdk", "subvol"];

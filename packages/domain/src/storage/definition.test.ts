@@ -39,6 +39,15 @@ describe("storage definitions", () => {
     expect(() => storageCollection.decode({ storage: 1 })).toThrow("does not know");
   });
 
+  it("lets directories have persistent volumes of clusters where that is said, and nobody else", () => {
+    const made = newStorageDefinition("fast", "dir", { path: "/fast", content: "volumes,images" });
+    expect([...contentOf(made)]).toEqual(["images", "volumes"]);
+    expect(contentDirs({ ...made, options: { "content-dirs": "volumes=pvs" } })).toEqual({ volumes: "pvs" });
+    expect(() => newStorageDefinition("n", "nfs", { server: "x", export: "/x", content: "volumes" })).toThrow(
+      "storage does not support content type 'volumes'",
+    );
+  });
+
   it.each([
     ["dir", {}, "missing value for required option 'path'"],
     ["dir", { path: "/a b" }, "illegal path for directory storage: /a b"],

@@ -112,6 +112,7 @@ export const contentDirectories: Readonly<Record<VolumeType, string>> = {
   backup: "dump",
   snippets: "snippets",
   import: "import",
+  volumes: "volumes",
 };
 
 /** Path of a volume's file below the storage's path. */

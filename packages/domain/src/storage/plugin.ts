@@ -122,6 +122,8 @@ export interface StoragePlugin {
   file(volname: string): Promise<string>;
   /** The folder that backups are written to; throws where the storage cannot hold any. */
   backupFolder(): string;
+  /** The folder below which persistent volumes of virtual clusters lie; throws where the storage cannot hold any. */
+  volumesFolder(): string;
 
   /** What QEMU opens once the volume is attached; its layers below are told by `attach`. */
   block(volname: string): ImageLayer;

@@ -10,7 +10,9 @@ export interface StorageType {
 }
 
 const COMMON = ["nodes", "disable", "content", "bwlimit"];
-export const FILES: readonly ContentType[] = contentTypes.filter((type) => type !== "none");
+export const FILES: readonly ContentType[] = contentTypes.filter(
+  (type) => type !== "none" && type !== "volumes",
+);
 const DISKS: readonly ContentType[] = ["images", "rootdir"];
 const FILE_OPTIONS = [
   "content-dirs",
@@ -36,10 +38,15 @@ export const storageTypes: Readonly<Record<string, StorageType>> = {
   dir: type(
     ["path"],
     [...FILE_OPTIONS, "shared", "is_mountpoint", "snapshot-as-volume-chain"],
-    [...FILES, "none"],
+    [...FILES, "volumes", "none"],
     DISKS,
   ),
-  btrfs: type(["path"], [...FILE_OPTIONS, "shared", "is_mountpoint", "nocow"], [...FILES, "none"], DISKS),
+  btrfs: type(
+    ["path"],
+    [...FILE_OPTIONS, "shared", "is_mountpoint", "nocow"],
+    [...FILES, "volumes", "none"],
+    DISKS,
+  ),
   nfs: type(["server", "export"], [...FILE_OPTIONS, "path", "options", "snapshot-as-volume-chain"], FILES, [
     "images",
   ]),

@@ -63,6 +63,8 @@ export interface VirtualClusterSpec extends ClusterQuota, ClusterScheduling {
   readonly ingress?: "traefik";
   /** Absent: auto. */
   readonly exposure?: Exclude<Exposure, "auto">;
+  /** The storage that persistent volumes are folders of; absent: the folders of the workers. */
+  readonly volumeStorage?: string;
   /** Absent: as its tier has it. */
   readonly sleep?: SleepPolicy;
   /** The node that shall have it; "" = any. */
@@ -111,6 +113,7 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
       : {}),
     ...readExposure(networking["exposure"]),
     ...readClusterQuota(fieldsOf(spec, "quota")),
+    ...given({ volumeStorage: text(fieldsOf(spec, "volumes")["storage"]) }),
     sleep: readSleepPolicy(spec["sleep"], tier),
     ...readClusterScheduling(fieldsOf(spec, "scheduling")),
     node: text(spec["node"]) ?? "",
@@ -150,6 +153,7 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
       ...given({ egress: spec.egress, ingress: spec.ingress }),
     },
     ...given({ quota: shownClusterQuota(spec) }),
+    ...(spec.volumeStorage === undefined ? {} : { volumes: { storage: spec.volumeStorage } }),
     sleep: { ...(spec.sleep ?? sleepPolicyOf(spec.tier)) },
     ...given({ scheduling: shownClusterScheduling(spec) }),
     ...(spec.node === "" ? {} : { node: spec.node }),
@@ -205,6 +209,11 @@ export function requireNewCluster(spec: VirtualClusterSpec): void {
 /** Workers that are machines do not do yet all that others do. */
 function requireMachines(spec: VirtualClusterSpec): void {
   const { spread, workerSize, pools = [], ingress } = spec;
+  if (spec.volumeStorage !== undefined)
+    throw invalidSpec(
+      "volumes.storage",
+      "volumes of level L3 are on the disks of its machines: leave it out, or ask for L1",
+    );
   if (ingress !== undefined)
     throw invalidSpec(
       "networking.ingress",

@@ -70,6 +70,8 @@ export interface ClusterRouteDeps {
   readonly obtainable: (version: string, signal: AbortSignal) => Promise<string>;
   /** Those that this node is in. */
   readonly hostNetworks: () => readonly TakenNetwork[];
+  /** Throws why persistent volumes cannot be on that storage here. */
+  readonly volumeStorage: (storage: string) => Promise<unknown>;
   /** Throws what this node lacks for workers whose pods are machines (level L2). */
   readonly requireKata: () => Promise<void>;
   /** Resolves when it is awake. */
@@ -105,6 +107,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       requireFreeNetworks(wanted, deps.hostNetworks());
       if (totalWorkers(wanted) > 0) requireGuard(version);
       if (wanted.isolationLevel === "L2") await deps.requireKata();
+      if (wanted.volumeStorage !== undefined) await deps.volumeStorage(wanted.volumeStorage);
       if (wanted.oidc !== undefined) await deps.requireIssuer(wanted.oidc, version);
       const before = host.get(vcluster);
       if (before !== undefined && before.tenant !== tenant)

@@ -75,6 +75,9 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     obtainable: async (version) => refusedPatches[version] ?? version,
     hostNetworks: () => [{ network: "10.17.0.2/16", what: "of eth0 of the node" }],
     requireKata: () => Promise.reject(new AppError("request.invalid", "no Kata here")),
+    volumeStorage: async (storage: string) => {
+      if (storage !== "fast") throw new AppError("request.invalid", `storage '${storage}' does not exist`);
+    },
     requireIssuer: ({ issuerUrl }) =>
       issuerUrl.includes("nowhere")
         ? Promise.reject(new AppError("request.invalid", "this node cannot look up 'nowhere'"))
@@ -100,6 +103,16 @@ describe("level L2", () => {
     const { make, host } = await world();
     await expect(make({ isolationLevel: "L2" })).rejects.toThrow("no Kata here");
     expect(host.list()).toEqual([]);
+  });
+});
+
+describe("volumes on a storage", () => {
+  test("are refused by a node that does not have it, and nothing is left", async () => {
+    const { make, host } = await world();
+    await expect(make({ volumes: { storage: "none" } })).rejects.toThrow("storage 'none' does not exist");
+    expect(host.list()).toEqual([]);
+    await make({ volumes: { storage: "fast" } });
+    expect(host.list()).toHaveLength(1);
   });
 });
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { Component } from "@gpve/domain/component/component.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
@@ -48,6 +49,8 @@ async function world(cluster: KeptCluster = demo) {
     catalogue: [kubernetes],
     components: { list: () => [] },
     awake: async (name) => void woken.push(name),
+    volumeStorage: (storage: string) =>
+      Promise.reject(new AppError("request.invalid", `storage '${storage}' does not exist`)),
     places: {
       open: async () => ({}) as never,
       file: async (volid) => `/dump/${volid}`,

@@ -25,7 +25,7 @@ type SaveRoute =
 
 export interface SaveRouteDeps extends Pick<
   ClusterRouteDeps,
-  "host" | "engine" | "components" | "catalogue" | "awake"
+  "host" | "engine" | "components" | "catalogue" | "awake" | "volumeStorage"
 > {
   readonly places: Pick<ArchivePlaces, "open" | "file" | "list">;
   readonly saves: Pick<ClusterSaves, "manifest">;
@@ -88,6 +88,7 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       const manifest = await manifestOf(archive, source);
       const spec = readVirtualClusterSpec(asked.spec);
       requireSaveable("restore", { name, spec });
+      if (spec.volumeStorage !== undefined) await deps.volumeStorage(spec.volumeStorage);
       if (kept !== undefined && kept.spec.backingStore !== spec.backingStore)
         throw new AppError(
           "object.conflict",

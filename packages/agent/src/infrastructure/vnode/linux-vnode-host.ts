@@ -46,6 +46,7 @@ import { importImages, type WorkerProgram } from "./vnode-images.ts";
 import { ensureVnodeKeys } from "./vnode-keys.ts";
 import { VnodeView } from "./vnode-view.ts";
 import { VnodeVolumes } from "./vnode-volumes.ts";
+import { removeVolumes, settleVolumes } from "./volumes-place.ts";
 
 export interface LinuxVnodeHostDeps {
   /** DIR/vclusters */
@@ -62,6 +63,8 @@ export interface LinuxVnodeHostDeps {
   readonly program: WorkerProgram;
   /** What runs pods of level L2; throws what this node lacks for it. */
   readonly kata: () => Promise<KataRuntime>;
+  /** The folder for persistent volumes on that storage, which is ready; throws why there is none on this node. */
+  readonly volumeStorage: (storage: string) => Promise<string>;
   /** Of Kubernetes, in the cluster's version. */
   readonly kubernetes: (version: string, program: string) => string;
 }
@@ -96,6 +99,9 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     const inside = (...argv: readonly string[]) => exec("nsenter", [`--net=${namespaceFile}`, "--", ...argv]);
     await inside("sysctl", "-q", "-w", "net.ipv4.ip_forward=1");
     await inside("nft", "-f", place.file("rules.nft"));
+    const on = cluster.spec.volumeStorage;
+    const storage = on === undefined ? undefined : await this.#deps.volumeStorage(on);
+    settleVolumes(this.#place(cluster.name, vnode), cluster.name, storage);
     const view = this.#view(cluster.name, vnode);
     await view.ensure(createHash("md5").update(`${this.#deps.instanceId} ${place.cgroup}`).digest("hex"));
     await this.#startPart(cluster, vnode, "containerd");
@@ -157,6 +163,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     const { networks } = this.#deps;
     await this.#cgroups.remove(vnodeId(cluster.name, vnode));
     if (cluster.network !== undefined) await networks.removeWorker(cluster.network, vnode.slot);
+    removeVolumes(this.#place(cluster.name, vnode));
     rmSync(this.#place(cluster.name, vnode), { recursive: true, force: true });
   }
 

@@ -6,7 +6,9 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Exec, ExecResult } from "@gpve/kit/exec.ts";
 import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
+import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import { keepMountNamespace } from "./keep-mount-namespace.ts";
+import { volumesBase, volumesFolder } from "./volumes-place.ts";
 
 /** What kubelets want of a kernel. They are the machine's: a worker sees what it wants and changes nothing. */
 const TUNABLES: Readonly<Record<string, string>> = {
@@ -111,6 +113,11 @@ export class VnodeView {
       // An empty folder of this machine is what it is mounted on.
       mkdirSync(target, { recursive: true });
       await mount("--bind", own, target);
+    }
+    if (volumesBase(this.#folder) !== undefined) {
+      const target = join(OWN["kubelet"] ?? "", VOLUMES_FOLDER);
+      mkdirSync(join(this.#folder, "kubelet", VOLUMES_FOLDER), { recursive: true });
+      await mount("--bind", volumesFolder(this.#folder), target);
     }
     const settings = join(this.#folder, "kernel");
     mkdirSync(settings, { recursive: true });

@@ -2,19 +2,21 @@
 // can change what the cluster says of that, but not these files. A machine has the folders on its own disk.
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
+import { leaveVolumes, volumesBase, volumesFolder } from "./volumes-place.ts";
 
 export class VnodeVolumes {
+  readonly #place: string;
   readonly #folder: string;
   readonly #asked: string;
   readonly #exec: Exec;
 
   /** `place`: where the worker's files are. */
   constructor(place: string, exec: Exec) {
-    this.#folder = join(place, "kubelet", VOLUMES_FOLDER);
+    this.#place = place;
+    this.#folder = volumesFolder(place);
     this.#asked = join(place, "asked");
     this.#exec = exec;
   }
@@ -45,9 +47,14 @@ export class VnodeVolumes {
     rmSync(join(this.#asked, volume), { force: true });
   }
 
-  /** All of them, to a folder that is not there yet; answers with it where there were any. */
+  /** All of them, to a folder that is not there yet, or left on their storage; answers with where there were any. */
   putAside(to: string): string | undefined {
     if (!existsSync(this.#folder) || this.list().length === 0) return undefined;
+    if (volumesBase(this.#place) !== undefined) {
+      leaveVolumes(this.#place);
+      rmSync(this.#asked, { recursive: true, force: true });
+      return this.#folder;
+    }
     mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
     renameSync(this.#folder, to);
     rmSync(this.#asked, { recursive: true, force: true });

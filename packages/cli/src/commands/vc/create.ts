@@ -22,6 +22,10 @@ export const vcCreate: CommandSpec = {
         "of its workers: L1 (namespaces), L2 (pods in Kata, where the node has it) or L3 (machines) (L1)",
     },
     { flags: "--ingress <controller>", about: "traefik: serves its Ingresses (none)" },
+    {
+      flags: "--volumes-on <storage>",
+      about: "the storage for its persistent volumes (its workers' folders)",
+    },
     { flags: "--asleep", about: "make it asleep: it starts for the first time when somebody connects" },
     { flags: "--spread", about: "deal its workers out to the nodes, in one network" },
     { flags: "--node <name>", about: "the node that shall have it (the one with the fewest)" },
@@ -36,6 +40,7 @@ export const vcCreate: CommandSpec = {
     const controlPlane = given({ tier: input.text("tier"), backingStore: input.text("backingStore") });
     const count = input.number("workers");
     const ingress = input.text("ingress");
+    const storage = input.text("volumesOn");
     const made = await v1.create("vclusters", {
       apiVersion: "gpve.io/v1",
       kind: "VirtualCluster",
@@ -48,6 +53,7 @@ export const vcCreate: CommandSpec = {
         }),
         ...(Object.keys(controlPlane).length === 0 ? {} : { controlPlane }),
         ...(ingress === undefined ? {} : { networking: { ingress } }),
+        ...(storage === undefined ? {} : { volumes: { storage } }),
         ...(input.flag("asleep") ? { sleep: { fromStart: true } } : {}),
         ...(input.flag("spread") ? { scheduling: { spread: true } } : {}),
         ...(count === undefined ? {} : { workerNodes: { count } }),

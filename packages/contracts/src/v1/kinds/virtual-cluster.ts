@@ -223,6 +223,19 @@ export const virtualClusterKind: KindDeclaration = {
           closed,
         ),
       ),
+      volumes: Type.Optional(
+        Type.Object(
+          {
+            storage: Type.Optional(
+              Type.String({
+                description:
+                  "The storage (content `volumes`) that its persistent volumes are folders of; default the folders of its workers.",
+              }),
+            ),
+          },
+          closed,
+        ),
+      ),
       sleep: Type.Optional(
         Type.Object(
           {

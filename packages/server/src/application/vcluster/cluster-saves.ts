@@ -41,6 +41,7 @@ import { noteVolumes } from "./note-volumes.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
 import type { StandDown } from "./standby/stand-down.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
+import { requireVolumeStorage, volumesElsewhere } from "./volume-storage.ts";
 import { requireWaysOut } from "./ways-out.ts";
 
 export interface ClusterSavesDeps {
@@ -127,7 +128,8 @@ export class ClusterSaves {
         `VirtualCluster '${name}' already exists in tenant '${owner}': restore it under another name, or say that the backup shall take its place (\`over\`, gpvectl: --over)`,
       );
     const { node, spec: saved } = await this.#find(asked, source, before, ctx);
-    const spec = restoredSpec(withWorkers(saved, asked.workers), before?.spec);
+    const kept = volumesElsewhere(this.#deps.records, saved);
+    const spec = restoredSpec(withWorkers(kept, asked.workers), before?.spec);
     if (before !== undefined)
       return this.#over(before, { archive: asked.archive, source: source.tenant, spec }, ctx, requestId);
     return vclusters.create(
@@ -216,6 +218,7 @@ export class ClusterSaves {
     const { name, tenant, node } = before;
     // What was allowed when the backup was made may not be now.
     const spec = boundedVolumes(quotas, tenant, saved);
+    requireVolumeStorage(this.#deps.records, readVirtualClusterSpec(spec), ctx);
     for (const each of nodesOf(before)) requireWaysOut(each, readVirtualClusterSpec(spec), ctx);
     const after: VirtualClusterSpec = { ...readVirtualClusterSpec(spec), node: before.spec.node };
     await this.#setSpec(before, before.spec, after);

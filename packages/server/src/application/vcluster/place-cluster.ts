@@ -14,6 +14,7 @@ import { kataOf, kataRefused } from "@gpve/domain/vcluster/vnode/kata.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { type Sized, whyClosed, whyNoRoom } from "./node-refusal.ts";
+import { whyNoVolumes } from "./volume-storage.ts";
 
 export interface PlaceDeps {
   readonly records: Records;
@@ -29,7 +30,7 @@ export interface NodeOrder {
   refusal(node: string): string | undefined;
 }
 
-type Fitting = Pick<VirtualClusterSpec, "nodeSelector" | "isolationLevel"> & Sized;
+type Fitting = Pick<VirtualClusterSpec, "nodeSelector" | "isolationLevel" | "volumeStorage"> & Sized;
 type Wanted = Fitting & Pick<VirtualClusterSpec, "node">;
 
 /** The one that is asked for, else of those that are open and have room the one with the fewest. */
@@ -41,6 +42,8 @@ export function placeCluster(deps: PlaceDeps, wanted: Wanted): string {
   if (node !== "") {
     const named = online.find((each) => each.node === node);
     // Who names a node means it, also one that is closed to others.
+    const lacks = named === undefined ? undefined : whyNoVolumes(deps.records, node, wanted);
+    if (lacks !== undefined) throw invalidSpec("volumes.storage", `node ${node} cannot have them: ${lacks}`);
     if (named !== undefined) return requireRoomOn(named, wanted);
     const known = online.map((each) => each.node).join(", ");
     throw new AppError(
@@ -66,7 +69,9 @@ export function requireRoomOn(view: NodeView, spec: Sized): string {
   throw new AppError("capacity.exceeded", `node ${view.node} cannot have the virtual cluster: ${why}`);
 }
 
-function refusal({ records, order }: PlaceDeps, view: NodeView, spec: Sized): string | undefined {
+function refusal({ records, order }: PlaceDeps, view: NodeView, spec: Fitting): string | undefined {
+  const lacks = whyNoVolumes(records, view.node, spec);
+  if (lacks !== undefined) return lacks;
   // It has looked at cordons and taints too, some of which the rules tolerate.
   if (order !== undefined) return order.refusal(view.node) ?? whyNoRoom(view, spec);
   const record = records.collection(nodeRecords).get(view.node)?.value;
@@ -74,7 +79,7 @@ function refusal({ records, order }: PlaceDeps, view: NodeView, spec: Sized): st
   return whyClosed(record, inMaintenance) ?? whyNoRoom(view, spec);
 }
 
-function open(deps: PlaceDeps, nodes: readonly NodeView[], spec: Sized): readonly NodeView[] {
+function open(deps: PlaceDeps, nodes: readonly NodeView[], spec: Fitting): readonly NodeView[] {
   return nodes.filter((view) => refusal(deps, view, spec) === undefined);
 }
 

@@ -2,6 +2,8 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { createAuthority, privateKeyPem } from "@gpve/kit/pki/x509.ts";
 import { describe, expect, test } from "vitest";
+import { storageCollection } from "@gpve/domain/storage/definition.ts";
+import { volumesElsewhere } from "./volume-storage.ts";
 import { context, vclusterWorld as world } from "../../testing/vcluster-world.ts";
 
 describe("virtual clusters that reach out of themselves", () => {
@@ -44,6 +46,45 @@ describe("virtual clusters that reach out of themselves", () => {
       "Permission check failed (/nodes/n1, Sys.AccessNetwork)",
     );
     expect(names()).toEqual([]);
+  });
+
+  test("have their volumes on a storage that is for that, where who asks may have room there", async () => {
+    const { clusters, names, records, asked } = await world();
+    const as = (storage: string, ...held: readonly string[]) => {
+      const require = (path: string): void => {
+        if (!held.includes(path)) throw new AppError("access.denied", `Permission check failed (${path})`);
+      };
+      const ctx = { ...context("r"), access: { has: () => false, require } } as unknown as RequestContext;
+      const spec = { volumes: { storage } };
+      return clusters.create({ name: "keeper", namespace: "b", spec }, ctx);
+    };
+    await records.transact((tx) => {
+      const options = { path: "/fast", content: "volumes" };
+      for (const [storage, more] of [
+        ["fast", {}],
+        ["disks", { content: "images" }],
+        ["off", { disable: true }],
+        ["far", { nodes: "n9" }],
+      ] as const)
+        tx.put(storageCollection, storage, { storage, type: "dir", options: { ...options, ...more } });
+    });
+    await expect(as("fast")).rejects.toThrow("Permission check failed (/storage/fast)");
+    await expect(as("none", "/storage/none")).rejects.toThrow("there is no storage 'none'");
+    await expect(as("disks", "/storage/disks")).rejects.toThrow("its content has to have 'volumes'");
+    await expect(as("off", "/storage/off")).rejects.toThrow("storage 'off' is disabled");
+    await expect(as("far", "/storage/far")).rejects.toThrow("n1: it does not have storage far");
+    expect(names()).toEqual([]);
+    await as("fast", "/storage/fast");
+    expect([names(), asked.at(-1)?.params]).toEqual([
+      ["keeper"],
+      expect.objectContaining({ spec: { volumes: { storage: "fast" } } }),
+    ]);
+    expect(volumesElsewhere(records, { volumes: { storage: "none" }, workerNodes: { count: 1 } })).toEqual({
+      workerNodes: { count: 1 },
+    });
+    expect(volumesElsewhere(records, { volumes: { storage: "fast" } })).toEqual({
+      volumes: { storage: "fast" },
+    });
   });
 
   test("let pods out in the node's name only for who may have the node do so", async () => {

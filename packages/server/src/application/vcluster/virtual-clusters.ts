@@ -28,6 +28,7 @@ import { isRefusal } from "../node/is-refusal.ts";
 import { boundedVolumes } from "./bounded-volumes.ts";
 import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
 import { requireReadable } from "./said-certificates.ts";
+import { requireVolumeStorage } from "./volume-storage.ts";
 import { requireWaysOut } from "./ways-out.ts";
 import { fittingNodes, placeCluster, type PlaceDeps, requireRoomOn } from "./place-cluster.ts";
 import { withOrder } from "./order-nodes.ts";
@@ -87,6 +88,7 @@ export class VirtualClusters {
     // Its node keeps them: they are in no record.
     const externalKeys = wanted.backingStore === "external" ? readExternalKeys(spec) : undefined;
     requireReadable({ ...wanted, externalKeys });
+    requireVolumeStorage(records, wanted, ctx);
     const place = await withOrder(this.#deps, { name, tenant, spec: wanted }, ctx);
     const node = from?.node ?? placeCluster(place, wanted);
     // What is in a backup has all been on one node.

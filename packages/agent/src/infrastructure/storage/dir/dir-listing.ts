@@ -17,6 +17,7 @@ import {
   ISO_NAME,
   SAFE_NAME,
   TEMPLATE_NAME,
+  type NamedVolumeType,
   type VolumeType,
 } from "@gpve/domain/storage/content.ts";
 import { parseImageName } from "@gpve/domain/storage/dir-volume.ts";
@@ -45,7 +46,8 @@ export async function listDirectory(
 ): Promise<VolumeInfo[]> {
   const rows: VolumeInfo[] = [];
   for (const type of contentOf(definition)) {
-    if (content !== undefined && !content.includes(type)) continue;
+    // Those are named by the clusters that have them.
+    if (type === "volumes" || (content !== undefined && !content.includes(type))) continue;
     // Containers' disks are images too; both types share one directory, so it is read once.
     if (type === "rootdir" && wantsImages(content, definition)) continue;
     const images = type === "images" || type === "rootdir";
@@ -133,7 +135,7 @@ async function imageFacts(
 
 async function listFiles(
   directory: string,
-  type: Exclude<VolumeType, "images" | "rootdir">,
+  type: Exclude<NamedVolumeType, "images" | "rootdir">,
   vmid: number | undefined,
   backupTime: (name: string) => number | undefined,
 ): Promise<VolumeInfo[]> {
@@ -206,7 +208,7 @@ export async function parentOf(path: string): Promise<string | undefined> {
 }
 
 /** The format a row shows; undefined = not of this type. */
-function formatOf(type: Exclude<VolumeType, "images" | "rootdir">, name: string): string | undefined {
+function formatOf(type: Exclude<NamedVolumeType, "images" | "rootdir">, name: string): string | undefined {
   switch (type) {
     case "iso":
       return ISO_NAME.test(name) ? "iso" : undefined;

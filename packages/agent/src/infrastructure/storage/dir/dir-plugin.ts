@@ -130,6 +130,10 @@ export class DirPlugin implements StoragePlugin {
     return this.directory("backup");
   }
 
+  volumesFolder(): string {
+    return this.directory("volumes");
+  }
+
   block(volname: string): ImageLayer {
     const volume = this.parse(volname);
     const { format } = volume;

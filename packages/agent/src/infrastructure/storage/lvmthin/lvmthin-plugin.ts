@@ -109,6 +109,10 @@ export class LvmThinPlugin implements StoragePlugin {
     throw storageRefused(`can't use storage '${this.storage}' for backups - wrong content type`);
   }
 
+  volumesFolder(): string {
+    throw storageRefused(`can't use storage '${this.storage}' for persistent volumes - it has no folders`);
+  }
+
   block(volname: string): ImageLayer {
     return { node: this.#node(this.parse(volname).name), format: "raw" };
   }

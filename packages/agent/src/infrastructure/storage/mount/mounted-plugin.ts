@@ -94,6 +94,10 @@ export class MountedPlugin implements StoragePlugin {
     return this.#inner.backupFolder();
   }
 
+  volumesFolder(): string {
+    return this.#inner.volumesFolder();
+  }
+
   block(volname: string): ImageLayer {
     return this.#inner.block(volname);
   }

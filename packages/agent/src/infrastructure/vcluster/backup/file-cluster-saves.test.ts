@@ -17,6 +17,7 @@ import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import type { Store } from "@gpve/store/port.ts";
+import { settleVolumes, volumesFolder } from "../../vnode/volumes-place.ts";
 import { FileClusterSaves } from "./file-cluster-saves.ts";
 import { FileVolumeParcels } from "./volume-parcels.ts";
 
@@ -67,6 +68,11 @@ describe("what is kept of virtual clusters, as files", () => {
       folder,
       exec,
       clock: systemClock,
+      volumeStorage: async (storage) => {
+        const found = place("storages", storage);
+        mkdirSync(found, { recursive: true });
+        return found;
+      },
       withStore: ({ name }, _signal, use) => use(storeOf(name)),
     });
     keyFiles("demo", "first");
@@ -138,6 +144,33 @@ describe("what is kept of virtual clusters, as files", () => {
     expect(readFileSync(place("again", "pki", "sa.key"), "utf8")).toBe("sa.key first");
     await saves.discard(path);
     await expect(saves.manifest(path)).rejects.toThrow("is no backup of a virtual cluster");
+  });
+
+  test("volumes on a storage are in archives as others are, and come back to it beside those of before", async () => {
+    const spec = readVirtualClusterSpec({ workerNodes: { count: 1 }, volumes: { storage: "fast" } });
+    const onStorage = (name: string): KeptCluster => ({ ...clusterOf(name), spec });
+    const [worker, storage] = [place("demo", "vnodes", "worker-1"), place("storages", "fast")];
+    mkdirSync(storage, { recursive: true });
+    settleVolumes(worker, "demo", storage);
+    mkdirSync(join(volumesFolder(worker), "pvc-1"));
+    writeFileSync(join(volumesFolder(worker), "pvc-1", "data"), "hello");
+    const path = join(folder, "archive.tar.gz");
+    expect(await saves.pack(onStorage("demo"), path, work)).toMatchObject({ volumes: ["worker-1/pvc-1"] });
+    // Another cluster without that storage has them in its own folder.
+    await saves.unpack(clusterOf("other"), path, "fresh", work);
+    const own = ["vnodes", "worker-1", "kubelet", "gpve-volumes", "pvc-1", "data"];
+    expect(readFileSync(place("other", ...own), "utf8")).toBe("hello");
+    saves.putWorkersAway("demo", "before");
+    await saves.unpack(onStorage("demo"), path, "whole", work);
+    expect(readFileSync(join(volumesFolder(worker), "pvc-1", "data"), "utf8")).toBe("hello");
+    expect(readdirSync(storage)).toHaveLength(2);
+    writeFileSync(join(volumesFolder(worker), "pvc-1", "data"), "since");
+    saves.bringWorkersBack("demo", "before");
+    expect(readFileSync(join(volumesFolder(worker), "pvc-1", "data"), "utf8")).toBe("hello");
+    expect(readdirSync(storage)).toHaveLength(1);
+    saves.putWorkersAway("demo", "before");
+    saves.drop("demo", "before");
+    expect(readdirSync(storage)).toEqual([]);
   });
 
   test("volumes of workers in pools are there too, and one that is a link is refused", async () => {

@@ -26,19 +26,22 @@ import { EVERYTHING } from "@gpve/store/backup/digest.ts";
 import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { readAll } from "@gpve/store/read-all.ts";
+import { placeVolumes, removeAllVolumes, VNODES, volumesFolder } from "../../vnode/volumes-place.ts";
 import { EtcdPairFiles, requireOwn } from "../standby/etcd-pair-files.ts";
 import { copyEtcd } from "./etcd-copy.ts";
 import { discardArchive, writeArchive } from "./pack-archive.ts";
 import { manifestText, readManifest } from "./read-manifest.ts";
 import { loadKeys, saveKeys } from "./saved-keys.ts";
 import { firstMember, unpackArchive } from "./unpack-archive.ts";
-import { fetchVolumes, isFolder, namesIn, VNODE_NAME, VNODES, volumeFolders } from "./volume-parcels.ts";
+import { fetchVolumes, isFolder, namesIn, ownVolumeFolders, partsOf, VNODE_NAME } from "./volume-parcels.ts";
 
 export interface FileClusterSavesDeps {
   /** DIR/vclusters */
   readonly folder: string;
   readonly exec: Exec;
   readonly clock: Clock;
+  /** The folder for persistent volumes on that storage, which is ready; throws why there is none on this node. */
+  readonly volumeStorage: (storage: string) => Promise<string>;
   /** Opens a cluster's store for as long as `use` takes, also of one that does not run. */
   readonly withStore: <T>(
     cluster: KeptCluster,
@@ -51,6 +54,7 @@ const MANIFEST = "manifest.json";
 const KEYS = "keys.json";
 const STORE = "store.jsonl";
 const ETCD = "etcd";
+const MOVE_MS = 24 * 3_600_000;
 /** Where Kubernetes has them in its store. */
 const PERSISTENT_VOLUMES = utf8("/registry/persistentvolumes/");
 
@@ -93,6 +97,7 @@ export class FileClusterSaves implements ClusterSaves {
   }
 
   drop(name: string, label: string): void {
+    removeAllVolumes(join(this.#saved(name, label), VNODES));
     rmSync(this.#saved(name, label), { recursive: true, force: true });
   }
 
@@ -106,6 +111,7 @@ export class FileClusterSaves implements ClusterSaves {
   bringWorkersBack(name: string, label: string): void {
     const [from, to] = [join(this.#saved(name, label), VNODES), this.#place(name, VNODES)];
     if (!existsSync(from)) return;
+    removeAllVolumes(to);
     rmSync(to, { recursive: true, force: true });
     renameSync(from, to);
   }
@@ -120,7 +126,7 @@ export class FileClusterSaves implements ClusterSaves {
     const folder = this.#saved(name, "pack");
     this.drop(name, "pack");
     try {
-      const here = volumeFolders(this.#place(name));
+      const here = ownVolumeFolders(this.#place(name));
       const fetched = await fetchVolumes(join(folder, "others"), work.others ?? [], work);
       // A worker is on one node: what this one has of it counts.
       const elsewhere = fetched.filter(({ vnode }) => !here.some((each) => each.vnode === vnode));
@@ -142,17 +148,8 @@ export class FileClusterSaves implements ClusterSaves {
         volumes: volumes.flatMap(({ vnode, names }) => names.map((volume) => `${vnode}/${volume}`)),
       };
       writeFileAtomic(join(folder, MANIFEST), manifestText(manifest));
-      const parts = [
-        { folder, members: [MANIFEST, KEYS, STORE] },
-        { folder: this.#place(name), members: here.map(({ member }) => member) },
-        { folder: join(folder, "others"), members: elsewhere.map(({ member }) => member) },
-      ];
-      await writeArchive(
-        exec,
-        path,
-        parts.filter(({ members }) => members.length > 0),
-        work.signal,
-      );
+      const parts = [{ folder, members: [MANIFEST, KEYS, STORE] }, ...partsOf(volumes)];
+      await writeArchive(exec, path, parts, work.signal);
       return manifest;
     } finally {
       this.drop(name, "pack");
@@ -177,7 +174,7 @@ export class FileClusterSaves implements ClusterSaves {
       await unpackArchive(path, folder, members, work.signal);
       for (const name of [KEYS, STORE]) requirePlainFile(folder, name);
       await this.#load(cluster, folder, identity, work);
-      if (volumes.length > 0) this.#takeVolumes(cluster.name, join(folder, VNODES));
+      if (volumes.length > 0) await this.#takeVolumes(cluster, join(folder, VNODES));
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
@@ -235,7 +232,9 @@ export class FileClusterSaves implements ClusterSaves {
   }
 
   /** Other members than volumes are left where they are, and go with the folder. */
-  #takeVolumes(cluster: string, from: string): void {
+  async #takeVolumes({ name: cluster, spec }: KeptCluster, from: string): Promise<void> {
+    const { exec, volumeStorage } = this.#deps;
+    const storage = spec.volumeStorage === undefined ? undefined : await volumeStorage(spec.volumeStorage);
     if (!isFolder(from)) throw new AppError("request.invalid", "what the backup has of volumes is no folder");
     for (const vnode of namesIn(from)) {
       const kubeletOf = join(from, vnode, "kubelet");
@@ -246,10 +245,13 @@ export class FileClusterSaves implements ClusterSaves {
         throw new AppError("request.invalid", `the backup has volumes of '${vnode}', which is no worker`);
       if (!way.every(isFolder) || !volumes().every(isFolder))
         throw new AppError("request.invalid", `the backup has volumes of '${vnode}' that are no folders`);
-      const kubelet = this.#place(cluster, VNODES, vnode, "kubelet");
-      mkdirSync(kubelet, { recursive: true, mode: 0o700 });
-      rmSync(join(kubelet, VOLUMES_FOLDER), { recursive: true, force: true });
-      renameSync(found, join(kubelet, VOLUMES_FOLDER));
+      const place = this.#place(cluster, VNODES, vnode);
+      mkdirSync(join(place, "kubelet"), { recursive: true, mode: 0o700 });
+      if (storage !== undefined) placeVolumes(place, cluster, storage);
+      const to = volumesFolder(place);
+      rmSync(to, { recursive: true, force: true });
+      // A storage may be another file system.
+      await exec("mv", ["--no-target-directory", "--", found, to], { timeoutMs: MOVE_MS });
     }
   }
 

@@ -6,31 +6,39 @@ import { join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { OtherVolumes, SaveWork } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import type { VolumeParcel, VolumeSource } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
-import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { createPlainFile } from "@gpve/kit/held-file.ts";
+import { VNODES, volumesBase, volumesMember } from "../../vnode/volumes-place.ts";
 import { bytesOf } from "../plain-bytes.ts";
-import { writeArchive } from "./pack-archive.ts";
+import { type ArchivePart, writeArchive } from "./pack-archive.ts";
 import { unpackArchive } from "./unpack-archive.ts";
 
-export const VNODES = "vnodes";
 /** Of workers, also of those in pools. */
 export const VNODE_NAME = /^[a-z](?:[a-z0-9-]{0,60}[a-z0-9])?-\d+$/;
 
 export interface VolumeFolder {
   readonly vnode: string;
-  /** Relative to where it was looked for. */
+  /** What `member` is relative to. */
+  readonly folder: string;
   readonly member: string;
   readonly names: readonly string[];
 }
 
-/** Of workers that have any, below the folder of a cluster. */
-export function volumeFolders(folder: string): readonly VolumeFolder[] {
+/** Of workers of this node that have any, below the folder of a cluster or on a storage. */
+export function ownVolumeFolders(folder: string): readonly VolumeFolder[] {
+  return volumeFolders(folder, (vnode) => volumesBase(join(folder, VNODES, vnode)) ?? folder);
+}
+
+/** Of workers that have any, below that folder alone: what it says of others is somebody else's word. */
+export function volumeFolders(
+  folder: string,
+  baseOf: (vnode: string) => string = () => folder,
+): readonly VolumeFolder[] {
   return namesIn(join(folder, VNODES))
     .filter((vnode) => VNODE_NAME.test(vnode))
     .map((vnode) => {
-      const member = join(VNODES, vnode, "kubelet", VOLUMES_FOLDER);
-      return { vnode, member, names: namesIn(join(folder, member)) };
+      const [base, member] = [baseOf(vnode), volumesMember(vnode)];
+      return { vnode, folder: base, member, names: namesIn(join(base, member)) };
     })
     .filter(({ names }) => names.length > 0);
 }
@@ -48,14 +56,19 @@ export class FileVolumeParcels implements VolumeSource {
     const place = join(folder, "clusters", cluster);
     if (!existsSync(join(place, "cluster.json")))
       throw new AppError("object.not_found", `this node has nothing of virtual cluster '${cluster}'`);
-    const members = volumeFolders(place).map(({ member }) => member);
+    const found = ownVolumeFolders(place);
     const path = join(place, "saves", `parcel-${newId()}.tar.gz`);
     const close = async (): Promise<void> => rmSync(path, { force: true });
-    if (members.length === 0) return { size: 0, body: nothing(), close };
+    if (found.length === 0) return { size: 0, body: nothing(), close };
     mkdirSync(join(place, "saves"), { recursive: true, mode: 0o700 });
-    await writeArchive(exec, path, [{ folder: place, members }], signal);
+    await writeArchive(exec, path, partsOf(found), signal);
     return { size: statSync(path).size, body: bytesOf(path), close };
   }
+}
+
+/** As an archive has them. */
+export function partsOf(found: readonly VolumeFolder[]): readonly ArchivePart[] {
+  return found.map(({ folder, member }) => ({ folder, members: [member] }));
 }
 
 /** What other nodes have, below a folder of ours. Whoever is away is told of; what is missing then is looked for by the caller. */
