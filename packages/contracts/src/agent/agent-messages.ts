@@ -157,6 +157,13 @@ export const VclusterSleepPolicyRequest = request({
   sleepAt: Type.Optional(Type.String({ maxLength: 100 })),
   wakeAt: Type.Optional(Type.String({ maxLength: 100 })),
 });
+const amount = Type.Optional(Type.Union([Type.String({ maxLength: 40 }), Type.Number()]));
+export const VclusterQuotaRequest = request({
+  vcluster,
+  tenant,
+  /** All of it: what is not said has no bound. */
+  quota: Type.Object({ cpu: amount, memory: amount, storage: amount }, { additionalProperties: false }),
+});
 export const VclusterKubeconfigRequest = request({
   vcluster,
   tenant,

@@ -119,6 +119,11 @@ export const agentRoutes = {
     message.VclusterSleepPolicyRequest,
     message.NoAnswer,
   ),
+  "PUT /gpve/nodes/{node}/vclusters/{vcluster}/quota": route(
+    check(perm("/pool/{tenant}", "VC.Config", "VC.Allocate")),
+    message.VclusterQuotaRequest,
+    message.NoAnswer,
+  ),
   "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig": route(
     check(perm("/pool/{tenant}", "VC.Kubeconfig")),
     message.VclusterKubeconfigRequest,

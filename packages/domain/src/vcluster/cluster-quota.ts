@@ -25,6 +25,12 @@ export function readClusterQuota({ cpu, memory, storage }: Fields): ClusterQuota
   };
 }
 
+/** With these bounds and no others. */
+export function withQuota<Spec extends ClusterQuota>(spec: Spec, quota: ClusterQuota): Spec {
+  const { volumeBytes: _volumes, workerQuota: _workers, ...kept } = spec;
+  return { ...kept, ...quota } as Spec;
+}
+
 /** As /api/v1 shows it; undefined: there is none. */
 export function shownClusterQuota({ volumeBytes, workerQuota = {} }: ClusterQuota): Fields | undefined {
   const { cpus, memoryBytes } = workerQuota;

@@ -273,7 +273,7 @@ function requireNetworks({ podCidr, serviceCidr, dnsDomain }: VirtualClusterSpec
 function requireWorkerMode(mode: unknown): void {
   const word = typeof mode === "string" ? mode.toLowerCase() : mode;
   if (word === undefined || word === "private" || word === "kubelet-in-netns") return;
-  if (typeof mode === "string" && /^virtual-?kubelet$/i.test(mode))
+  if (typeof mode === "string" && /^virtual[-_ ]?kubelet$/i.test(mode))
     throw invalidSpec(
       "workerNodes.mode",
       "virtual-kubelet workers are not offered: pods of such a worker behave unlike Kubernetes' own (docs/adr/0011-virtual-clusters.md); use private",

@@ -18,7 +18,14 @@ export const quietKinds: Omit<Parameters<typeof createKindAdapters>[0], "board" 
   defaultsOf: () => ({}),
   rebalancer: { plan: refuse },
   storageWork: { create: refuse, update: refuse, remove: refuse, digest: () => "" },
-  vclusters: { create: refuse, remove: refuse, ready: refuse, setSleep: refuse, scale: refuse },
+  vclusters: {
+    create: refuse,
+    remove: refuse,
+    ready: refuse,
+    setSleep: refuse,
+    setQuota: refuse,
+    scale: refuse,
+  },
   vmActions: {
     callNode: refuse,
     withdraw: async () => undefined,

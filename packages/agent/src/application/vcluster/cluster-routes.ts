@@ -15,6 +15,7 @@ import {
   calledOf,
 } from "@gpve/domain/vcluster/ports.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import { readClusterQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/free-networks.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
@@ -48,7 +49,7 @@ import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power/power-opera
 type ClusterRoute =
   | "POST /gpve/nodes/{node}/vclusters"
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}"
-  | "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy"
+  | `PUT /gpve/nodes/{node}/vclusters/{vcluster}/${"sleep-policy" | "quota"}`
   | `POST /gpve/nodes/{node}/vclusters/{vcluster}/${"start" | "stop" | "retry" | "scale" | "kubeconfig" | "sleep" | "wake"}`
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"
@@ -176,6 +177,11 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       const { mode, afterIdleSeconds, sleepAt, wakeAt } = asked;
       const sleep = readSleepPolicy({ mode, afterIdleSeconds, sleepAt, wakeAt }, kept.spec.tier);
       host.save({ ...kept, spec: { ...kept.spec, sleep } });
+      return null;
+    },
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/quota": ({ quota, ...asked }) => {
+      const kept = own(asked);
+      host.save({ ...kept, spec: withQuota(kept.spec, readClusterQuota(quota)) });
       return null;
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig": ({ hours, server, ...asked }, ctx) => {

@@ -106,6 +106,19 @@ describe("level L2", () => {
   });
 });
 
+describe("the quota of a virtual cluster", () => {
+  test("is what was said last, and what is not said has no bound", async () => {
+    const { make, host, routes } = await world();
+    await make({ quota: { storage: "1Gi", cpu: "4" } });
+    const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/quota" as const;
+    const asked = { node: "n1", vcluster: "demo", tenant: "shop", quota: { storage: "3Gi" } };
+    await routes[route](asked, ctx);
+    expect(host.get("demo")?.spec).toMatchObject({ volumeBytes: 3 * 2 ** 30 });
+    expect(host.get("demo")?.spec).not.toHaveProperty("workerQuota");
+    expect(() => routes[route]({ ...asked, tenant: "lab" }, ctx)).toThrow("there is no virtual cluster");
+  });
+});
+
 describe("volumes on a storage", () => {
   test("are refused by a node that does not have it, and nothing is left", async () => {
     const { make, host } = await world();

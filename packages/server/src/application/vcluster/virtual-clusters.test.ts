@@ -3,6 +3,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import { type GuestMove, moveCollection } from "@gpve/domain/guest/guest-move.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
@@ -333,6 +334,47 @@ describe("virtual clusters at a server", () => {
       { vcluster: "demo", tenant: "default", mode: "warm", afterIdleSeconds: 60 },
       { vcluster: "demo", tenant: "default", mode: "warm", requestId: "once" },
     ]);
+  });
+
+  test("get another quota of their own where their tenant has room, and who asks may make one", async () => {
+    const { create, clusters, board, records, key, asked, answers, quotas } = await world();
+    const bound = { name: "b", tenant: "b", limits: { storage: 4 * 2 ** 30 }, requests: {} };
+    await putTenants(records, [quota, bound], ["a", "a/b", "b"]);
+    await create("demo", "b");
+    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
+    const change = async (wanted: object, held = true) => {
+      const previous = adapter.get(cacheReader(records), key("demo"));
+      if (adapter.act === undefined || previous === undefined) throw new Error("not there");
+      const require = (): void => {
+        if (!held) throw new AppError("access.denied", "Permission check failed (/pool/b, VC.Allocate)");
+      };
+      const ctx = { ...context("c"), access: { require } } as unknown as RequestContext;
+      const spec = { ...previous.spec, quota: wanted };
+      await adapter.act.change({ name: "demo", namespace: "b", spec, previous, ctx });
+    };
+    const bytes = () => clusters.require(key("demo")).spec.volumeBytes;
+    expect(bytes()).toBe(0);
+    await expect(change({ storage: "3Gi" }, false)).rejects.toThrow("VC.Allocate");
+    await change({ storage: "3Gi", cpu: "8" });
+    expect(asked.at(-1)).toMatchObject({
+      route: "PUT /gpve/nodes/{node}/vclusters/{vcluster}/quota",
+      params: { vcluster: key("demo"), tenant: "b", quota: { storage: "3Gi", cpu: "8" } },
+    });
+    expect(quotas.view.usage(bound).limits).toMatchObject({ storage: 3 * 2 ** 30 });
+    await expect(change({ storage: "5Gi" })).rejects.toThrow(/storage of tenant 'b'/);
+    await expect(change({ cpu: "nine" })).rejects.toThrow("spec.quota.cpu");
+    answers(() => {
+      throw new AppError("request.invalid", "not now");
+    });
+    await expect(change({ storage: "4Gi" })).rejects.toThrow("not now");
+    expect(bytes()).toBe(3 * 2 ** 30);
+    answers(() => null);
+    // What is not said stays.
+    await change({ storage: "1Gi" });
+    expect(clusters.require(key("demo")).spec).toMatchObject({
+      volumeBytes: 2 ** 30,
+      workerQuota: { cpus: 8 },
+    });
   });
 
   test("that were made asleep are told anew when they sleep, and no other becomes one of them", async () => {

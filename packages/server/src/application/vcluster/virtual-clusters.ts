@@ -6,6 +6,7 @@ import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
+import type { ClusterQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   DEFAULT_TENANT,
@@ -43,6 +44,7 @@ import {
 import { removeCluster, type RemoveDeps, removeFrom } from "./remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
+import { setQuota } from "./set-quota.ts";
 import { untilRunning } from "./until-running.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import type { Placer } from "../scheduler/placer.ts";
@@ -141,6 +143,10 @@ export class VirtualClusters {
       const now = tx.get(vclusterCollection, key)?.value;
       if (now !== undefined) tx.put(vclusterCollection, key, { ...now, spec: { ...now.spec, sleep } });
     });
+  }
+
+  async setQuota(key: string, quota: ClusterQuota, ctx: RequestContext): Promise<void> {
+    await setQuota(this.#deps, this.require(key), quota, ctx);
   }
 
   /** Resolves when nothing of it is left. */

@@ -10,6 +10,7 @@ import {
   vclusterCollection,
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { readClusterQuota, requireWithinQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import { invalidSpec } from "@gpve/domain/vcluster/invalid-spec.ts";
 import { isReady } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
@@ -32,7 +33,7 @@ const INSTEAD: ReadonlyMap<string, string> = new Map([
   ["spec.node", "is changed by a move (gpvectl vc migrate, POST …/migrate)"],
 ]);
 
-type ActedOn = Pick<VirtualClusters, "create" | "remove" | "ready" | "setSleep" | "scale">;
+type ActedOn = Pick<VirtualClusters, "create" | "remove" | "ready" | "setSleep" | "setQuota" | "scale">;
 
 export interface VirtualClusterDeps {
   readonly board: NodeBoard;
@@ -95,7 +96,8 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
           "request.invalid",
           `virtual cluster '${name}' stays in tenant '${previous.namespace}'`,
         );
-      if (sameJson({ ...previous.spec, ...wanted, ...quotaOf(previous.spec, wanted) }, previous.spec)) return;
+      const said = quotaOf(previous.spec, wanted);
+      if (sameJson({ ...previous.spec, ...wanted, ...said }, previous.spec)) return;
       const before = readVirtualClusterSpec(previous.spec);
       const { sleep = before.sleep } = read;
       if (sleep?.fromStart === true && before.sleep?.fromStart !== true)
@@ -109,16 +111,17 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
         return pool === undefined ? { pool, count: read.workers } : { pool, count };
       });
       const scaled = counts.reduce((spec, { pool, count }) => withWorkers(spec, pool, count), before);
-      const possible = { ...scaled, ...given({ sleep }) };
-      requireOnlyThose(name, shownVirtualClusterSpec(possible), {
-        ...wanted,
-        ...quotaOf(previous.spec, wanted),
-      });
+      const quota = readClusterQuota((said["quota"] ?? {}) as Fields);
+      const possible = { ...withQuota(scaled, quota), ...given({ sleep }) };
+      // As it was it may be bounded where this request says nothing.
+      requireWithinQuota(possible);
+      requireOnlyThose(name, shownVirtualClusterSpec(possible), { ...wanted, ...said });
       const [group, second] = counts.filter(({ pool, count }) => count !== workersIn(before, pool));
       if (second !== undefined)
         throw new AppError("request.invalid", "one group of workers is scaled at a time: change one count");
       if (sleep !== undefined && !sameJson(sleep, before.sleep))
         await vclusters.setSleep(idOf(previous), sleep, ctx);
+      if (!sameJson(said, quotaOf(previous.spec, {}))) await vclusters.setQuota(idOf(previous), quota, ctx);
       if (group !== undefined) await vclusters.scale(idOf(previous), group, ctx, ctx.requestId);
     },
     remove: async ({ previous, ctx, force }) => {
@@ -136,14 +139,14 @@ function quotaOf({ quota: before }: Fields, { quota: wanted }: Fields): Fields {
   return { quota: { ...(before as Fields), ...(wanted as Fields | undefined) } };
 }
 
-/** What is neither a number of workers nor how it sleeps stays as it was made; says of each field what to do instead. */
+/** What is neither a number of workers nor a bound nor how it sleeps stays as it was made; says of each field what to do instead. */
 function requireOnlyThose(name: string, possible: Fields, wanted: Fields): void {
   const paths = diffFields(possible, wanted, "spec").map(({ path }) => path);
   if (paths.length === 0) return;
   const whys = paths.map((path) => [path, INSTEAD.get(path) ?? "stays as it was made"] as const);
   throw new AppError(
     "request.invalid",
-    `the spec of virtual cluster '${name}' can be changed in workerNodes.count, the counts of its pools and sleep: ${whys.map((why) => why.join(" ")).join("; ")}`,
+    `the spec of virtual cluster '${name}' can be changed in workerNodes.count, the counts of its pools, quota and sleep: ${whys.map((why) => why.join(" ")).join("; ")}`,
     { errors: Object.fromEntries(whys) },
   );
 }
