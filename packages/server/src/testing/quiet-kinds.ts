@@ -24,6 +24,7 @@ export const quietKinds: Omit<Parameters<typeof createKindAdapters>[0], "board" 
     ready: refuse,
     setSleep: refuse,
     setQuota: refuse,
+    setExposure: refuse,
     scale: refuse,
   },
   vmActions: {

@@ -377,6 +377,27 @@ describe("virtual clusters at a server", () => {
     });
   });
 
+  test("have new kubeconfigs lead elsewhere when that is said, and the others stay", async () => {
+    const { create, clusters, board, records, asked } = await world();
+    await create("demo");
+    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
+    const change = async (exposure: string) => {
+      const previous = adapter.get(cacheReader(records), "demo");
+      if (adapter.act === undefined || previous === undefined) throw new Error("not there");
+      const networking = { ...(previous.spec["networking"] as object), exposure };
+      const spec = { ...previous.spec, networking };
+      await adapter.act.change({ name: "demo", namespace: undefined, spec, previous, ctx: context("c") });
+    };
+    for (const exposure of ["server", "node"]) {
+      await change(exposure);
+      expect(clusters.require("demo").spec.exposure).toBe(exposure);
+    }
+    await change("Auto");
+    expect(clusters.require("demo").spec).not.toHaveProperty("exposure");
+    // No node has to know.
+    expect(asked).toHaveLength(1);
+  });
+
   test("that were made asleep are told anew when they sleep, and no other becomes one of them", async () => {
     const { create, clusters, board, records, key, asked } = await world();
     await create("idle", "b", { sleep: { fromStart: true } });

@@ -149,6 +149,16 @@ export class VirtualClusters {
     await setQuota(this.#deps, this.require(key), quota, ctx);
   }
 
+  /** Where kubeconfigs that are asked for from now on lead. */
+  async setExposure(key: string, exposure: VirtualClusterSpec["exposure"]): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      const now = tx.get(vclusterCollection, key)?.value;
+      if (now === undefined) throw gone(key);
+      const { exposure: _before, ...spec } = now.spec;
+      tx.put(vclusterCollection, key, { ...now, spec: { ...spec, ...given({ exposure }) } });
+    });
+  }
+
   /** Resolves when nothing of it is left. */
   async remove(key: string, ctx: RequestContext): Promise<void> {
     const record = this.require(key);

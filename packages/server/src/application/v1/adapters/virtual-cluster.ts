@@ -33,7 +33,10 @@ const INSTEAD: ReadonlyMap<string, string> = new Map([
   ["spec.node", "is changed by a move (gpvectl vc migrate, POST …/migrate)"],
 ]);
 
-type ActedOn = Pick<VirtualClusters, "create" | "remove" | "ready" | "setSleep" | "setQuota" | "scale">;
+type ActedOn = Pick<
+  VirtualClusters,
+  "create" | "remove" | "ready" | "setSleep" | "setQuota" | "setExposure" | "scale"
+>;
 
 export interface VirtualClusterDeps {
   readonly board: NodeBoard;
@@ -112,7 +115,9 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
       });
       const scaled = counts.reduce((spec, { pool, count }) => withWorkers(spec, pool, count), before);
       const quota = readClusterQuota((said["quota"] ?? {}) as Fields);
-      const possible = { ...withQuota(scaled, quota), ...given({ sleep }) };
+      const { exposure } = read;
+      const { exposure: _before, ...bounded } = withQuota(scaled, quota);
+      const possible = { ...bounded, ...given({ sleep, exposure }) };
       // As it was it may be bounded where this request says nothing.
       requireWithinQuota(possible);
       requireOnlyThose(name, shownVirtualClusterSpec(possible), { ...wanted, ...said });
@@ -121,6 +126,7 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
         throw new AppError("request.invalid", "one group of workers is scaled at a time: change one count");
       if (sleep !== undefined && !sameJson(sleep, before.sleep))
         await vclusters.setSleep(idOf(previous), sleep, ctx);
+      if (exposure !== before.exposure) await vclusters.setExposure(idOf(previous), exposure);
       if (!sameJson(said, quotaOf(previous.spec, {}))) await vclusters.setQuota(idOf(previous), quota, ctx);
       if (group !== undefined) await vclusters.scale(idOf(previous), group, ctx, ctx.requestId);
     },
@@ -139,14 +145,14 @@ function quotaOf({ quota: before }: Fields, { quota: wanted }: Fields): Fields {
   return { quota: { ...(before as Fields), ...(wanted as Fields | undefined) } };
 }
 
-/** What is neither a number of workers nor a bound nor how it sleeps stays as it was made; says of each field what to do instead. */
+/** What is neither a number of workers nor a bound, nor how it is reached or sleeps, stays as it was made; says of each field what to do instead. */
 function requireOnlyThose(name: string, possible: Fields, wanted: Fields): void {
   const paths = diffFields(possible, wanted, "spec").map(({ path }) => path);
   if (paths.length === 0) return;
   const whys = paths.map((path) => [path, INSTEAD.get(path) ?? "stays as it was made"] as const);
   throw new AppError(
     "request.invalid",
-    `the spec of virtual cluster '${name}' can be changed in workerNodes.count, the counts of its pools, quota and sleep: ${whys.map((why) => why.join(" ")).join("; ")}`,
+    `the spec of virtual cluster '${name}' can be changed in workerNodes.count, the counts of its pools, quota, networking.exposure and sleep: ${whys.map((why) => why.join(" ")).join("; ")}`,
     { errors: Object.fromEntries(whys) },
   );
 }
