@@ -253,12 +253,19 @@ export function clusterOperations(deps: ClusterOperationDeps): {
       {
         type: DELETE_CLUSTER,
         onCrash: "resume",
+        // Nobody waits for what is to go: a build of Kubernetes, or a worker that does not get Ready.
+        overtakes: [CREATE_CLUSTER, RESTORE_CLUSTER, START_CLUSTER, RETRY_CLUSTER, SCALE_CLUSTER],
         steps: [
           step("delete", 1, async (ctx) => {
             const { name } = ctx.args;
             if (host.get(name) === undefined) {
               ctx.log("nothing of it is on this node");
               return;
+            }
+            if (during(ctx, "Pending")) {
+              // Its creation was ended before it began.
+              phases.go(name, "Allocated");
+              phases.fail(name, "it is deleted before it was made");
             }
             if (!during(ctx, "Terminating")) phases.go(name, "DeleteRequested", { isWanted: false });
             const { keepVolumes } = ctx.args as DeleteArgs;

@@ -56,7 +56,10 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     host,
     phases,
     workers,
-    ensureComponent: async (name, version) => void brought.push(`${name} ${version}`),
+    ensureComponent: async (name, version, { signal }) => {
+      brought.push(`${name} ${version}`);
+      if (version === "1.99.9") await clock.sleep(600_000, signal);
+    },
     etcdVersion: () => "3.6.8",
     fill: async () => undefined,
   });
@@ -102,6 +105,32 @@ describe("level L2", () => {
   test("is refused by a node that has no Kata, whatever a server believed", async () => {
     const { make, host } = await world();
     await expect(make({ isolationLevel: "L2" })).rejects.toThrow("no Kata here");
+    expect(host.list()).toEqual([]);
+  });
+});
+
+describe("a virtual cluster that is deleted while it is made", () => {
+  test("is gone at once, and nobody waits for what its creation waits for", async () => {
+    const { make, run, host, brought } = await world(["1.99.9"]);
+    const making = make({ kubernetesVersion: "1.99.9" });
+    await expect.poll(() => brought, { timeout: 30_000 }).toEqual(["kubernetes 1.99.9"]);
+    expect(await run(DELETE)).toBe("done");
+    expect(await making).toContain("cancelled");
+    expect(host.list()).toEqual([]);
+  });
+
+  test("is gone also where its creation ended before it began", async () => {
+    const { run, host } = await world();
+    const spec = readVirtualClusterSpec({});
+    host.save({
+      name: "demo",
+      tenant: "shop",
+      spec,
+      version: "1.36.4",
+      phase: "Pending",
+      isWanted: false,
+    });
+    expect(await run(DELETE)).toBe("done");
     expect(host.list()).toEqual([]);
   });
 });
