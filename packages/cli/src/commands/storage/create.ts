@@ -33,7 +33,8 @@ export const storageCreate: CommandSpec = {
     { flags: "--thinpool <pool>", about: "the thin pool in it" },
     {
       flags: "--content <list>",
-      about: "what it may hold: images, rootdir, vztmpl, iso, backup, snippets, import (images,rootdir)",
+      about:
+        "what it may hold: images, rootdir, vztmpl, iso, backup, snippets, import, volumes of virtual clusters (images,rootdir)",
     },
     { flags: "--nodes <list>", about: "the nodes that may use it (all)" },
     { flags: "--shared", about: "the directory is the same one on all nodes" },

@@ -28,7 +28,8 @@ export const storageKind: KindDeclaration = {
       content: Type.Optional(
         Type.Array(Type.String({ pattern: "^[a-z]+$" }), {
           uniqueItems: true,
-          description: "images, rootdir, vztmpl, iso, backup, snippets, import.",
+          description:
+            "images, rootdir, vztmpl, iso, backup, snippets, import; of dir also volumes: those of virtual clusters.",
         }),
       ),
       nodes: Type.Optional(
