@@ -13,6 +13,7 @@ import {
   isIpv6,
 } from "./address.ts";
 import { parseCalendarEvent } from "../calendar/calendar-event.ts";
+import { contentTypes } from "../storage/content.ts";
 import { firewallRules } from "./format-rules-firewall.ts";
 import { splitList } from "./list.ts";
 import { compilePattern } from "./pattern.ts";
@@ -27,7 +28,8 @@ const VOLUME_ID = /^[a-z][a-z0-9\-_.]*[a-z0-9]:.+$/i;
 const EMAIL_USER = String.raw`[\w+\-~]+(?:\.[\w+\-~]+)*`;
 const EMAIL = new RegExp(String.raw`^${EMAIL_USER}@[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*$`);
 const EMAIL_OR_USER = new RegExp(`^${EMAIL_USER}$`);
-const CONTENT_TYPES = new Set(["images", "rootdir", "vztmpl", "iso", "backup", "snippets", "none", "import"]);
+/** PVE's, and one of our own. */
+const CONTENT_TYPES: ReadonlySet<string> = new Set(contentTypes);
 const HOTPLUG_FEATURES = new Set(["network", "disk", "cpu", "memory", "usb", "cloudinit"]);
 const BOOT_DEVICES: Readonly<Record<string, number>> = {
   ide: 3,
@@ -290,6 +292,13 @@ export const formatRules: ReadonlyMap<string, FormatRule> = new Map<string, Form
       (v) => `value does not look like a valid subnet: ${v}\n`,
     ),
   ],
+  [
+    "pve-storage-content",
+    unless(
+      (v) => CONTENT_TYPES.has(v),
+      (v) => `invalid content type '${v}'\n`,
+    ),
+  ],
   ...firewallRules,
 ]);
 
@@ -312,7 +321,6 @@ export const formatTexts: Readonly<Record<string, (value: string) => string>> = 
   "pve-groupid": (v) => `group name '${v}' contains invalid characters\n`,
   "pve-roleid": (v) => `role name '${v}' contains invalid characters\n`,
   "pve-poolid": (v) => `pool name '${v}' contains invalid characters\n`,
-  "pve-storage-content": (v) => `invalid content type '${v}'\n`,
   "pve-storage-vgname": (v) => `lvm name '${v}' contains illegal characters\n`,
   "pve-storage-options": (v) => `invalid options '${v}'\n`,
   "pve-qm-bootdisk": (v) => `invalid boot disk '${v}'\n`,
