@@ -129,6 +129,7 @@ import { userShow } from "./commands/user/show.ts";
 import { vcCreate } from "./commands/vc/create.ts";
 import { vcKubeconfig } from "./commands/vc/kubeconfig.ts";
 import { vcDelete, vcList } from "./commands/vc/list.ts";
+import { nodePods, vcPod } from "./commands/vc/pods.ts";
 import { vcScale } from "./commands/vc/scale.ts";
 import { vcRotateCa } from "./commands/vc/rotate-ca.ts";
 import { vcBackup, vcBackups, vcMigrate, vcRestore, vcUpgrade } from "./commands/vc/save.ts";
@@ -209,6 +210,7 @@ export const allCommands: readonly CommandSpec[] = [
   nodeShow,
   nodeCapabilities,
   nodeProbe,
+  nodePods,
   nodeRemove,
   nodeJoinCommand,
   nodeLabel,
@@ -317,6 +319,7 @@ export const allCommands: readonly CommandSpec[] = [
   vcScale,
   vcEvents,
   vcLogs,
+  vcPod,
   vcBackup,
   vcBackups,
   vcRestore,

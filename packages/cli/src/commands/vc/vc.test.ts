@@ -293,6 +293,34 @@ describe("gpvectl vc", () => {
     expect(ctl.api.requests.at(-1)?.query.get("force")).toBe("1");
   });
 
+  test("pod shows where one runs, and node pods what runs on a node", async () => {
+    await using ctl = await withCluster();
+    const place = {
+      vcluster: "demo",
+      tenant: "default",
+      namespace: "kube-system",
+      pod: "dns",
+      vnode: "worker-1",
+      node: "n1",
+    };
+    const nodeUsage = { cpu: 0.5, memoryUsedBytes: 1024, memoryTotalBytes: 4096, load: [1.5, 2, 3] };
+    ctl.api
+      .on("GET /api/v1/vclusters/demo/pods/dns/mapping", { body: { ...place, nodeUsage } })
+      .on("GET /api/v1/nodes/n1/pods", { body: { pods: [place] } })
+      .on("GET /api/v1/nodes/n2/pods", { body: { pods: [] } });
+    const asked = ["vc", "pod", "demo", "dns", "--namespace", "kube-system"];
+    const { out } = await ctl.run(asked);
+    expect(out).toMatch(
+      /^dns +kube-system +demo +default +worker-1 +n1 +50\.0 % +1\.0 KiB +4\.0 KiB +1\.5,2,3$/m,
+    );
+    expect(ctl.api.requests.at(-1)?.query.get("namespace")).toBe("kube-system");
+    expect(JSON.parse((await ctl.run([...asked, "-o", "json"])).out)).toEqual({ ...place, nodeUsage });
+    expect((await ctl.run(["node", "pods", "n1"])).out).toMatch(
+      /^dns +kube-system +demo +default +worker-1 +n1$/m,
+    );
+    expect((await ctl.run(["node", "pods", "n2"])).err).toContain("No pods of virtual clusters.");
+  });
+
   test("--yes is taken also where nothing is asked", async () => {
     await using ctl = await withCluster();
     ctl.api.on("POST /api/v1/vclusters/demo/scale", { body: { task: upid } });

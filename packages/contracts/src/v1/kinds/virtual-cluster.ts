@@ -384,6 +384,9 @@ export const virtualClusterKind: KindDeclaration = {
     { title: "Control plane", fields: ["spec.controlPlane", "status.memoryBytes", "status.kubeconfig"] },
     { title: "Workers", fields: ["spec.workerNodes", "spec.isolationLevel", "status.vnodes"] },
     { title: "Network", fields: ["spec.networking"] },
+    { title: "Volumes", fields: ["spec.volumes", "spec.quota"] },
+    { title: "Sleep", fields: ["spec.sleep"] },
+    { title: "Nodes", fields: ["status.replicas", "status.standby", "status.recovered", "spec.scheduling"] },
   ],
   liveStatus: true,
 };
