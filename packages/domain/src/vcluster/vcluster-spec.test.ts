@@ -147,6 +147,10 @@ describe("the spec of a virtual cluster", () => {
     ],
     [{ networking: { egress: "open" } }, "spec.networking.egress: must be one of none, nat"],
     [{ isolationLevel: "L2", scheduling: { spread: true } }, "level L2 on several nodes"],
+    [
+      { isolationLevel: "L2", workerNodes: { privileged: true } },
+      "spec.workerNodes.privileged: pods of level L2",
+    ],
     [{ isolationLevel: "L3", volumes: { storage: "fast" } }, "are on the disks of its machines"],
     [{ isolationLevel: "l3", scheduling: { spread: true } }, "level L3 on several nodes"],
     [

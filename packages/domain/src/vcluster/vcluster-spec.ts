@@ -54,6 +54,8 @@ export interface VirtualClusterSpec extends ClusterQuota, ClusterScheduling {
   /** Labels that the node must have that gets it; absent: any. */
   readonly nodeSelector?: Readonly<Record<string, string>>;
   readonly isolationLevel: IsolationLevel;
+  /** Its pods may be root of their worker: an administrator's word, for this cluster. */
+  readonly privileged?: true;
   readonly podCidr: string;
   readonly serviceCidr: string;
   readonly dnsDomain: string;
@@ -102,6 +104,7 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     ...readPools(workers["pools"], { count: (field, value) => count(field, value, 1), size: sizeOf }),
     ...readSelector(workers["nodeSelector"]),
     isolationLevel: oneOf("isolationLevel", levelText(spec["isolationLevel"]), ISOLATION_LEVELS, "L1"),
+    ...(workers["privileged"] === true ? { privileged: true as const } : {}),
     podCidr: text(networking["podCIDR"]) ?? DEFAULT_POD_CIDR,
     serviceCidr: text(networking["serviceCIDR"]) ?? DEFAULT_SERVICE_CIDR,
     dnsDomain: text(networking["dnsDomain"]) ?? "cluster.local",
@@ -142,6 +145,7 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
       resources: shownSize(spec.workerSize),
       ...shownPools(spec),
       ...(spec.nodeSelector === undefined ? {} : { nodeSelector: { ...spec.nodeSelector } }),
+      ...given({ privileged: spec.privileged }),
     },
     isolationLevel: spec.isolationLevel,
     networking: {
@@ -186,6 +190,11 @@ function requireOffered(spec: VirtualClusterSpec): void {
     throw invalidSpec(
       "scheduling.spread",
       "workers of level L2 on several nodes are not offered by this release: leave it out, or ask for L1",
+    );
+  if (isolationLevel === "L2" && spec.privileged === true)
+    throw invalidSpec(
+      "workerNodes.privileged",
+      "pods of level L2 are machines that would get devices of the node: leave it out, or ask for L1 or L3",
     );
   if (isolationLevel === "L3") requireMachines(spec);
   requireWithinQuota(spec);

@@ -7,7 +7,7 @@ import { guardAnswer } from "../../testing/fake-vnode-host.ts";
 import { standGuard } from "./stand-guard.ts";
 
 const { signal } = new AbortController();
-const clusterOf = (version: string): KeptCluster => ({ name: "demo", version }) as KeptCluster;
+const clusterOf = (version: string): KeptCluster => ({ name: "demo", version, spec: {} }) as KeptCluster;
 const isObject = ({ path }: KubeRequest): boolean =>
   path.startsWith("/apis/admissionregistration.k8s.io/v1/");
 

@@ -102,6 +102,17 @@ describe("the workers of a cluster on several nodes", () => {
     expect([await deleted(true), await deleted(false)]).toEqual([false, true]);
   });
 
+  test("come without a guard where an administrator wants none, and only where the platform's own is kept", async () => {
+    const { workers, vnodes, api, ctx } = world();
+    const spec = readVirtualClusterSpec({ workerNodes: { count: 1, privileged: true } });
+    await workers.bring({ ...clusterWith(1), spec, version: "1.35.6" }, ctx);
+    expect(vnodes.running.size).toBe(1);
+    expect(api.log.some((line) => line.includes("validatingadmission") || line.includes("dryRun"))).toBe(
+      false,
+    );
+    expect(api.log.some((line) => line.includes("subjectaccessreviews"))).toBe(true);
+  });
+
   test("a node without any brings nothing", async () => {
     const { workers, vnodes, brought, ctx } = world();
     await workers.bring({ ...clusterWith(1), overlay: { nodes, at: 1 } }, ctx);

@@ -51,7 +51,8 @@ export class Workers {
     // Each node for itself, also where the control plane is another's: nobody says when that one is done with it.
     const keepsObjects = replicaSlot(cluster.overlay) !== undefined;
     await standGuard(api, cluster, { clock: this.#deps.clock, signal: ctx.signal }, { keepsObjects });
-    if (vnodes.list(name).length === 0) await judgeObjects(api, cluster, ctx.signal);
+    if (vnodes.list(name).length === 0 && spec.privileged !== true)
+      await judgeObjects(api, cluster, ctx.signal);
     await this.equip(spec, ctx);
     for (const vnode of wanted) {
       vnodes.save(name, vnode);

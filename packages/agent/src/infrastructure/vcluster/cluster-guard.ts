@@ -3,15 +3,21 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ControlPlanePlace } from "@gpve/domain/vcluster/control-plane.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { authorizationConfig, DEAD_END, hasPlatformRights } from "@gpve/domain/vcluster/platform-rights.ts";
 import { admissionConfig, guardKind, guardManifests } from "@gpve/domain/vcluster/vnode/guard.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 
-/** Absent is what this version of Kubernetes does not read from files. */
-export function guardFiles(place: string, version: string): Pick<ControlPlanePlace, "guard" | "rights"> {
+type Guarded = Pick<KeptCluster, "version"> & { readonly spec: Pick<KeptCluster["spec"], "privileged"> };
+
+/** Absent is what this version of Kubernetes does not read from files, and a guard where an administrator wants none. */
+export function guardFiles(
+  place: string,
+  { version, spec }: Guarded,
+): Pick<ControlPlanePlace, "guard" | "rights"> {
   const at = (name: string): string => join(place, "guard", name);
   return {
-    ...(guardKind(version) === "files"
+    ...(guardKind(version) === "files" && spec.privileged !== true
       ? { guard: { config: at("admission.json"), rules: at("rules") } }
       : {}),
     ...(hasPlatformRights(version)
@@ -21,8 +27,8 @@ export function guardFiles(place: string, version: string): Pick<ControlPlanePla
 }
 
 /** `amongOthers`: replicas of the version before may serve beside it. */
-export function writeGuard(place: string, version: string, { amongOthers = false } = {}): void {
-  const { guard, rights } = guardFiles(place, version);
+export function writeGuard(place: string, cluster: Guarded, { amongOthers = false } = {}): void {
+  const { guard, rights } = guardFiles(place, cluster);
   // The API server's own user reads them, and it is none of the owners.
   const write = (path: string, text: string): void => {
     if (readTextFile(path) !== text) writeFileAtomic(path, text, 0o644);
@@ -32,7 +38,7 @@ export function writeGuard(place: string, version: string, { amongOthers = false
   if (rights !== undefined) {
     write(rights.deadEnd, DEAD_END);
     // A guard of objects stays everybody's as long as somebody may stand under it.
-    const kind = amongOthers ? "objects" : guardKind(version);
+    const kind = amongOthers ? "objects" : guardKind(cluster.version);
     write(rights.config, authorizationConfig(rights.deadEnd, kind));
   }
   if (guard === undefined) return;

@@ -39,7 +39,7 @@ export async function equipCluster(at: EquippedCluster): Promise<void> {
     }),
     ...(backingStore === "etcd" ? etcdCertificates(address) : []),
   ]);
-  writeGuard(folder, cluster.version, { amongOthers });
+  writeGuard(folder, cluster, { amongOthers });
   writeAuditPolicy(folder);
   for (const part of ["controller-manager", "scheduler"])
     keys.writeKubeconfig(part, `https://${address}:${API_PORT}`);

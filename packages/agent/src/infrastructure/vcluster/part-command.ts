@@ -57,7 +57,7 @@ export async function partCommand(
     store: stores.access(at),
     audit: auditFiles(folder),
     ...given({ authentication: issuerConfig(folder, cluster.spec) }),
-    ...guardFiles(folder, cluster.version),
+    ...guardFiles(folder, cluster),
   });
   const written = writable.map((path): GuestFile => ({ path, access: "rw", deep: true }));
   const program = components.program("kubernetes", cluster.version, part);

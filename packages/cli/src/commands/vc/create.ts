@@ -21,6 +21,10 @@ export const vcCreate: CommandSpec = {
       about:
         "of its workers: L1 (namespaces), L2 (pods in Kata, where the node has it) or L3 (machines) (L1)",
     },
+    {
+      flags: "--privileged",
+      about: "let its pods be root of their workers, which on L1 is root of the node",
+    },
     { flags: "--ingress <controller>", about: "traefik: serves its Ingresses (none)" },
     {
       flags: "--volumes-on <storage>",
@@ -39,6 +43,7 @@ export const vcCreate: CommandSpec = {
     const { v1 } = await cli.client();
     const controlPlane = given({ tier: input.text("tier"), backingStore: input.text("backingStore") });
     const count = input.number("workers");
+    const isPrivileged = input.flag("privileged");
     const ingress = input.text("ingress");
     const storage = input.text("volumesOn");
     const made = await v1.create("vclusters", {
@@ -56,7 +61,9 @@ export const vcCreate: CommandSpec = {
         ...(storage === undefined ? {} : { volumes: { storage } }),
         ...(input.flag("asleep") ? { sleep: { fromStart: true } } : {}),
         ...(input.flag("spread") ? { scheduling: { spread: true } } : {}),
-        ...(count === undefined ? {} : { workerNodes: { count } }),
+        ...(count === undefined && !isPrivileged
+          ? {}
+          : { workerNodes: { ...given({ count }), ...(isPrivileged ? { privileged: true } : {}) } }),
       },
     });
     const { namespace: tenant } = made.metadata;

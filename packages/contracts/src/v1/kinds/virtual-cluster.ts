@@ -154,6 +154,12 @@ export const virtualClusterKind: KindDeclaration = {
             resources,
             pools: Type.Optional(pools),
             nodeSelector: Type.Optional({ ...labels, description: "Labels of the node that gets it." }),
+            privileged: Type.Optional(
+              Type.Boolean({
+                description: "Pods may be root of their worker, which on L1 is root of the node.",
+                default: false,
+              }),
+            ),
           },
           closed,
         ),

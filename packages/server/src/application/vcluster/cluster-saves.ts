@@ -42,7 +42,7 @@ import { answeringNode } from "./replicas/replica-nodes.ts";
 import type { StandDown } from "./standby/stand-down.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
 import { requireVolumeStorage, volumesElsewhere } from "./volume-storage.ts";
-import { requireWaysOut } from "./ways-out.ts";
+import { requireMayBeRoot, requireWaysOut } from "./ways-out.ts";
 
 export interface ClusterSavesDeps {
   readonly records: Records;
@@ -219,6 +219,7 @@ export class ClusterSaves {
     // What was allowed when the backup was made may not be now.
     const spec = boundedVolumes(quotas, tenant, saved);
     requireVolumeStorage(this.#deps.records, readVirtualClusterSpec(spec), ctx);
+    requireMayBeRoot(readVirtualClusterSpec(spec), ctx);
     for (const each of nodesOf(before)) requireWaysOut(each, readVirtualClusterSpec(spec), ctx);
     const after: VirtualClusterSpec = { ...readVirtualClusterSpec(spec), node: before.spec.node };
     await this.#setSpec(before, before.spec, after);

@@ -48,6 +48,25 @@ describe("virtual clusters that reach out of themselves", () => {
     expect(names()).toEqual([]);
   });
 
+  test("let pods be root of their workers only where an administrator of the nodes says so", async () => {
+    const { clusters, names } = await world();
+    const as = (...held: readonly string[]) => {
+      const require = (path: string, privileges: readonly string[]): void => {
+        if (!privileges.every((each) => held.includes(each)))
+          throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
+      };
+      const ctx = { ...context("r"), access: { has: () => false, require } } as unknown as RequestContext;
+      const spec = { workerNodes: { privileged: true } };
+      return clusters.create({ name: "lab", namespace: "b", spec }, ctx);
+    };
+    await expect(as("VC.Allocate", "Sys.Modify")).rejects.toThrow(
+      "Permission check failed (/, Sys.Modify,Sys.Console)",
+    );
+    expect(names()).toEqual([]);
+    await as("Sys.Modify", "Sys.Console");
+    expect(names()).toEqual(["lab"]);
+  });
+
   test("have their volumes on a storage that is for that, where who asks may have room there", async () => {
     const { clusters, names, records, asked } = await world();
     const as = (storage: string, ...held: readonly string[]) => {

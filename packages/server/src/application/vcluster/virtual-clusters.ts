@@ -30,7 +30,7 @@ import { boundedVolumes } from "./bounded-volumes.ts";
 import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
 import { requireReadable } from "./said-certificates.ts";
 import { requireVolumeStorage } from "./volume-storage.ts";
-import { requireWaysOut } from "./ways-out.ts";
+import { requireMayBeRoot, requireWaysOut } from "./ways-out.ts";
 import { fittingNodes, placeCluster, type PlaceDeps, requireRoomOn } from "./place-cluster.ts";
 import { withOrder } from "./order-nodes.ts";
 import {
@@ -91,6 +91,7 @@ export class VirtualClusters {
     const externalKeys = wanted.backingStore === "external" ? readExternalKeys(spec) : undefined;
     requireReadable({ ...wanted, externalKeys });
     requireVolumeStorage(records, wanted, ctx);
+    requireMayBeRoot(wanted, ctx);
     const place = await withOrder(this.#deps, { name, tenant, spec: wanted }, ctx);
     const node = from?.node ?? placeCluster(place, wanted);
     // What is in a backup has all been on one node.

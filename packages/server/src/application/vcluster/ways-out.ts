@@ -14,3 +14,11 @@ export function requireWaysOut(
   if (access.has("/", ["Sys.Audit", "Sys.Modify"])) return;
   access.require(`/nodes/${node}`, ["Sys.AccessNetwork"]);
 }
+
+/** Root of a worker is root of its node on level L1: whoever lets pods be that has to be one who has nodes to give away. */
+export function requireMayBeRoot(
+  { privileged }: Pick<VirtualClusterSpec, "privileged">,
+  { access }: Pick<RequestContext, "access">,
+): void {
+  if (privileged === true) access.require("/", ["Sys.Modify", "Sys.Console"]);
+}
