@@ -64,7 +64,12 @@ function reason(err: unknown): string {
   const details = Object.entries(err.errors)
     .map(([name, text]) => [name, text.trim().replaceAll(String.raw`\n`, "; ")] as const)
     // Said once is enough.
-    .filter(([name, text]) => !message.includes(`${name} ${text}`) && !message.startsWith(`${name}: `))
+    .filter(
+      ([name, text]) =>
+        !message.includes(`${name} ${text}`) &&
+        !message.startsWith(`${name}: `) &&
+        !message.endsWith(`: ${text}`),
+    )
     .map(([name, text]) => `${name}: ${text}`);
   return details.length === 0 ? message : `${message.replace(/[.:]$/, "")} (${details.join("; ")})`;
 }
@@ -100,6 +105,8 @@ function nextStep(err: unknown, attempt: Attempt): string | undefined {
   // A server has said so: it is not the one that cannot be reached.
   if (err.code === "node.unavailable" && typeof err.data["status"] === "number")
     return "See which nodes answer: gpvectl node list.";
+  // What it is in the way of has been said, and mostly what to do: to do the same again is not it.
+  if (err.kind === "conflict" && /[:;] /.test(messageOf(err))) return undefined;
   return NEXT[err.kind](attempt);
 }
 

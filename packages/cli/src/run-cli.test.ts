@@ -211,6 +211,13 @@ describe("failures", () => {
       errors: { "spec.tier": "must be one of Starter, Standard" },
     });
     expect(failureLine(tier, attempt).match(/must be one of/g)).toHaveLength(1);
+    const why = "minors are not skipped";
+    const skipped = new AppError("request.invalid", `it cannot be upgraded: ${why}`, {
+      errors: { version: why },
+    });
+    expect(failureLine(skipped, attempt)).toContain(`it cannot be upgraded: ${why}. See:`);
+    const stopped = new AppError("object.conflict", "it is Stopped: start it (gpvectl vc start demo)");
+    expect(failureLine(stopped, attempt)).toMatch(/start it \(gpvectl vc start demo\)\.$/);
   });
 
   test("each kind has its next step", () => {

@@ -43,7 +43,7 @@ import {
   START_CLUSTER,
   STOP_CLUSTER,
 } from "./cluster-operations.ts";
-import { ALLOWED, type Allowed, requireNow } from "./require-phase.ts";
+import { ALLOWED, type Allowed, requireNow, requireRunning } from "./require-phase.ts";
 import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power/power-operations.ts";
 
 type ClusterRoute =
@@ -83,14 +83,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
   const { host, engine } = deps;
   const submit = clusterWork<NewClusterArgs | ScaleArgs | SleepArgs | DeleteArgs>(engine);
   const own = (asked: NamedCluster): KeptCluster => ownCluster(host, asked);
-  const running = (asked: NamedCluster): KeptCluster => {
-    const kept = own(asked);
-    if (kept.phase === "Running") return kept;
-    throw new AppError(
-      "object.conflict",
-      `virtual cluster '${calledOf(kept)}' is ${kept.phase}: its API answers only while it is Running`,
-    );
-  };
+  const running = (asked: NamedCluster): KeptCluster => requireRunning(own(asked));
   const work =
     (type: string, allowed: Allowed) =>
     async (asked: NamedCluster & { readonly requestId: string }, ctx: RequestContext): Promise<string> => {

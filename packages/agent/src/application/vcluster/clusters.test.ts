@@ -461,7 +461,7 @@ describe("what a node is asked", () => {
     const log = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/log"];
     expect(await log(base, ctx)).toEqual({ lines: ["kube-apiserver: hello"] });
     await run(at("stop"));
-    expect(() => kubeconfig({ ...base, hours: 1 }, ctx)).toThrow("is Stopped: its API answers only while");
+    expect(() => kubeconfig({ ...base, hours: 1 }, ctx)).toThrow("is Stopped: start it");
   });
 
   test("the newest version that is here is taken, else one of the catalogue; others are refused with both", async () => {

@@ -24,6 +24,15 @@ const INSTEAD: Partial<Readonly<Record<Phase, (name: string) => string>>> = {
   Running: () => "nothing of it has failed",
 };
 
+/** Who asks its API. */
+export function requireRunning(cluster: KeptCluster): KeptCluster {
+  const { phase } = cluster;
+  if (phase === "Running") return cluster;
+  const name = calledOf(cluster);
+  const instead = INSTEAD[phase]?.(name) ?? "its API answers only while it is Running";
+  throw new AppError("object.conflict", `virtual cluster '${name}' is ${phase}: ${instead}`);
+}
+
 export function requirePhase(cluster: KeptCluster, { phases, done }: Allowed): void {
   const { phase } = cluster;
   if (phases.includes(phase)) return;

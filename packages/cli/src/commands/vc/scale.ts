@@ -28,6 +28,7 @@ export const vcScale: CommandSpec = {
     const answer = await v1.post(vcPath(input, "/scale"), { count, ...given({ pool }) });
     const task = isObject(answer) ? answer["task"] : undefined;
     const where = pool === undefined ? "" : ` in pool ${pool}`;
-    await finishWork(cli, input, task, `Virtual cluster ${input.arg("name")} has ${count} workers${where}.`);
+    const workers = count === 1 ? "1 worker" : `${count} workers`;
+    await finishWork(cli, input, task, `Virtual cluster ${input.arg("name")} has ${workers}${where}.`);
   },
 };
