@@ -47,6 +47,8 @@ describe("images", () => {
       "packages/agent/src/infrastructure/storage/mount/server-folder.ts",
       // cp, which copies links as links and reads no format
       "packages/agent/src/infrastructure/vcluster/backup/etcd-copy.ts",
+      // mv, which reads no format
+      "packages/agent/src/infrastructure/vcluster/backup/move-folder.ts",
       // packs volumes of pods, opens no archive
       "packages/agent/src/infrastructure/vcluster/backup/pack-archive.ts",
     ]);

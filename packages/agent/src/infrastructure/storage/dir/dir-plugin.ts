@@ -82,9 +82,8 @@ export class DirPlugin implements StoragePlugin {
     return activateDirectory(this.#place());
   }
 
-  async deactivate(): Promise<void> {
-    // A directory needs no letting go.
-  }
+  /** A directory needs no letting go. */
+  async deactivate(): Promise<void> {}
 
   status(): Promise<StorageStatus> {
     return directoryStatus(this.#place());

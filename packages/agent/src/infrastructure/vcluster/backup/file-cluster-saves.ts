@@ -29,6 +29,7 @@ import { readAll } from "@gpve/store/read-all.ts";
 import { placeVolumes, removeAllVolumes, VNODES, volumesFolder } from "../../vnode/volumes-place.ts";
 import { EtcdPairFiles, requireOwn } from "../standby/etcd-pair-files.ts";
 import { copyEtcd } from "./etcd-copy.ts";
+import { moveFolder } from "./move-folder.ts";
 import { discardArchive, writeArchive } from "./pack-archive.ts";
 import { manifestText, readManifest } from "./read-manifest.ts";
 import { loadKeys, saveKeys } from "./saved-keys.ts";
@@ -54,7 +55,6 @@ const MANIFEST = "manifest.json";
 const KEYS = "keys.json";
 const STORE = "store.jsonl";
 const ETCD = "etcd";
-const MOVE_MS = 24 * 3_600_000;
 /** Where Kubernetes has them in its store. */
 const PERSISTENT_VOLUMES = utf8("/registry/persistentvolumes/");
 
@@ -248,10 +248,7 @@ export class FileClusterSaves implements ClusterSaves {
       const place = this.#place(cluster, VNODES, vnode);
       mkdirSync(join(place, "kubelet"), { recursive: true, mode: 0o700 });
       if (storage !== undefined) placeVolumes(place, cluster, storage);
-      const to = volumesFolder(place);
-      rmSync(to, { recursive: true, force: true });
-      // A storage may be another file system.
-      await exec("mv", ["--no-target-directory", "--", found, to], { timeoutMs: MOVE_MS });
+      await moveFolder(exec, found, volumesFolder(place));
     }
   }
 
