@@ -60,7 +60,7 @@ nodes:
     ipAddress: 192.168.7.187
     controlPlane: true
     installDisk: /dev/sda
-    machineSpec: { secureboot: false }
+    machineSpec: { secureboot: true }
 `,
       "talconfig.yaml",
     );

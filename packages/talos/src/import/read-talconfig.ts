@@ -3,6 +3,7 @@ import { isIPv4, isIPv6 } from "node:net";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parseDocument } from "yaml";
 import { type Environment, fillEnvironment } from "../cluster/environment.ts";
+import { extensionsOfSchematic } from "../image/known-schematics.ts";
 import {
   type ImportedCluster,
   type ImportedMachine,
@@ -30,7 +31,7 @@ const taken = new Set(
 );
 const takenOfNodes = new Set(
   `hostname ipAddress controlPlane installDisk installDiskSelector nameservers networkInterfaces nodeLabels nodeTaints
-   patches schematic disableSearchDomain ignoreHostname`.split(/\s+/),
+   patches schematic talosImageURL disableSearchDomain ignoreHostname`.split(/\s+/),
 );
 const takenOfRoles = new Set(["patches", "schematic"]);
 const takenOfInterfaces = new Set(
@@ -121,6 +122,7 @@ function read(file: Tree): ImportedCluster {
             ]
           : [],
       ),
+      ...unknownImages(file, nodes),
       ...left(file, taken, ""),
       ...["controlPlane", "worker"].flatMap((role) => left(file[role], takenOfRoles, `${role}: `)),
       ...nodes.flatMap(leftOfNode),
@@ -130,7 +132,8 @@ function read(file: Tree): ImportedCluster {
 
 /** With an environment, what it refers to is filled in as talhelper does it. */
 export function parseTalconfig(text: string, env?: Environment): unknown {
-  const document = parseDocument(text, { prettyErrors: false, logLevel: "silent" });
+  // "<<: *node" is how nodes that are alike are written.
+  const document = parseDocument(text, { prettyErrors: false, logLevel: "silent", merge: true });
   if (document.errors.length > 0) return undefined;
   const missing = env === undefined ? [] : fillEnvironment(document, env);
   if (missing.length > 0) {
@@ -150,9 +153,38 @@ function refuse(): never {
 
 /** A node's own schematic is all it has; others have their role's. */
 function customizationOf(node: Tree, file: Tree): unknown {
-  return [node, file[node["controlPlane"] === true ? "controlPlane" : "worker"]]
-    .map((part) => treeAt(part, "schematic", "customization"))
+  return partsOf(node, file)
+    .map((part) => treeAt(part, "schematic", "customization") ?? ofImage(part))
     .find((part) => part !== undefined);
+}
+
+const partsOf = (node: Tree, file: Tree): readonly unknown[] => [
+  node,
+  file[node["controlPlane"] === true ? "controlPlane" : "worker"],
+];
+
+/** What an installer is named by, where its schematic is one that can be told. */
+function ofImage(part: unknown): unknown {
+  const id = schematicOfImage(part);
+  const officialExtensions = id === undefined ? undefined : extensionsOfSchematic(id);
+  return officialExtensions === undefined ? undefined : { systemExtensions: { officialExtensions } };
+}
+
+function schematicOfImage(part: unknown): string | undefined {
+  return /\/([0-9a-f]{64})(?:[:@]|$)/.exec(textOf(treeAt(part, "talosImageURL")) ?? "")?.[1];
+}
+
+/** Each image once: its extensions are lost when nobody writes them down. */
+function unknownImages(file: Tree, nodes: readonly Tree[]): readonly string[] {
+  const unknown = nodes.flatMap((node) =>
+    customizationOf(node, file) === undefined
+      ? partsOf(node, file).flatMap((part) => textOf(treeAt(part, "talosImageURL")) ?? [])
+      : [],
+  );
+  return [...new Set(unknown)].map(
+    (url) =>
+      `talosImageURL ${url}: its extensions cannot be told from here; write them into image.extensions (the factory tells them under /schematics/ID).`,
+  );
 }
 
 function machine(
@@ -220,7 +252,7 @@ function leftOfNode(node: Tree): readonly string[] {
     ...(full.includes(".")
       ? [`${name}it is ${hostnameOf(full)} to Kubernetes; its domain was left out.`]
       : []),
-    ...left(node, takenOfNodes, name),
+    ...left(withoutUsual(node), takenOfNodes, name),
     ...(node["controlPlane"] === true && marks.length > 0
       ? [`${name}not taken over: ${marks.join(", ")} of a control plane; a patch can say it.`]
       : []),
@@ -228,6 +260,15 @@ function leftOfNode(node: Tree): readonly string[] {
       left(each, takenOfInterfaces, `${name}networkInterfaces: `),
     ),
   ];
+}
+
+/** What talhelper writes into every file says nothing. */
+function withoutUsual({ machineSpec, ...node }: Tree): Tree {
+  const usual: Tree = { mode: "metal", arch: "amd64", secureboot: false, useUKI: false };
+  const isUsual = Object.entries(isTree(machineSpec) ? machineSpec : {}).every(
+    ([key, value]) => usual[key] === value,
+  );
+  return isUsual ? node : { ...node, machineSpec };
 }
 
 function left(tree: unknown, known: ReadonlySet<string>, prefix: string): readonly string[] {

@@ -154,6 +154,42 @@ worker: { patches: ["cluster: {}"] }`;
     expect(machines[0]).toMatchObject({ mac: "BC:24:11:00:00:01", addresses: ["10.0.0.131"] });
   });
 
+  test("nodes that are alike may be written by reference to the first one", () => {
+    const text = `clusterName: home
+talosVersion: v1.13.2
+endpoint: https://10.0.0.130:6443
+nodes:
+  - &cp
+    hostname: cp-1
+    ipAddress: 10.0.0.131
+    controlPlane: true
+    networkInterfaces:
+      - &card { addresses: [10.0.0.131/24], vip: { ip: 10.0.0.130 }, deviceSelector: { hardwareAddr: "bc:24:11:00:00:01" } }
+  - { <<: *cp, hostname: cp-2, ipAddress: 10.0.0.132, networkInterfaces: [{ <<: *card, addresses: [10.0.0.132/24], deviceSelector: { hardwareAddr: "bc:24:11:00:00:02" } }] }
+  - { <<: *cp, hostname: cp-3, ipAddress: 10.0.0.133, networkInterfaces: [] }`;
+    const { machines, file } = imported(text, "t.yaml");
+    expect(machines.map(({ hostname, role, mac }) => [hostname, role, mac])).toMatchObject([
+      ["cp-1", "controlplane", "BC:24:11:00:00:01"],
+      ["cp-2", "controlplane", "BC:24:11:00:00:02"],
+      ["cp-3", "controlplane", expect.any(String)],
+    ]);
+    expect(file).not.toContain("not taken over");
+  });
+
+  test("an installer's extensions are told by its schematic, or it is said that they cannot be", () => {
+    const image = (id: string) => `    talosImageURL: factory.talos.dev/installer/${id}:v1.13.2
+    machineSpec: { secureboot: false }`;
+    // The factory's own id.
+    const tools = "613e1592b2da41ae5e265e8789429f22e121aab91cb4deb6bc3c0b6262961245";
+    const known = imported(`${head}${node(image(tools))}`, "t.yaml");
+    expect(known.cluster.image.extensions).toEqual(["siderolabs/iscsi-tools", "siderolabs/util-linux-tools"]);
+    expect(known.file).not.toContain("not taken over");
+    const unknown = imported(`${head}${node(image("ab".repeat(32)))}`, "t.yaml");
+    expect(unknown.file).toContain(
+      "its extensions cannot be told from here; write them into image.extensions",
+    );
+  });
+
   test("patches that Talos takes no longer are named", () => {
     const patch = "    patches: ['[{ op: add, path: /machine/env, value: { A: b } }]']";
     expect(imported(`${head}${node(patch)}`, "t.yaml").file).toContain(

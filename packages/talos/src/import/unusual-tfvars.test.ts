@@ -43,3 +43,51 @@ worker_count = 1
 worker_memory = 2048`);
   expect(counted.machines.map(({ size }) => size.memoryMiB)).toEqual([4096, 2048]);
 });
+
+test("lists of addresses by role, and sizes that hold for all", () => {
+  const { cluster, machines } = imported(`cluster_name = "prod"
+control_plane_ips = ["10.1.1.11/24", "10.1.1.12/24", "10.1.1.13/24"]
+worker_ips = ["10.1.1.21"]
+cluster_vip = "10.1.1.10"
+datastore = "local-lvm"
+control_plane_cpu = 2
+worker_cpu = 4
+worker_memory = 8
+disk_size = "50G"`);
+  expect(cluster).toMatchObject({
+    endpoint: { vip: "10.1.1.10" },
+    providers: [{ storage: { image: "local", vm: "local-lvm", cloudinit: "local-lvm" } }],
+  });
+  expect(machines.map(({ role, addresses, size }) => [role, addresses[0], size.cores, size.diskGiB])).toEqual(
+    [
+      ["controlplane", "10.1.1.11", 2, 50],
+      ["controlplane", "10.1.1.12", 2, 50],
+      ["controlplane", "10.1.1.13", 2, 50],
+      ["worker", "10.1.1.21", 4, 50],
+    ],
+  );
+  expect(machines[3]?.size.memoryMiB).toBe(8192);
+});
+
+test("names with their nodes, and nothing of where the API is: a VIP before the machines", () => {
+  const { cluster, machines } = imported(`talos_cluster_name = "home"
+control_nodes = { "talos-control-0" = "pve1", "talos-control-1" = "pve2", "talos-control-2" = "pve3" }
+worker_nodes = { "talos-worker-0" = "pve1" }
+proxmox_control_vm_cores = 4`);
+  expect(cluster).toMatchObject({ metadata: { name: "home" }, endpoint: { vip: "192.168.1.9" } });
+  expect(machines.map(({ hostname, role, host }) => [hostname, role, host])).toEqual([
+    ["talos-control-0", "controlplane", "pve1"],
+    ["talos-control-1", "controlplane", "pve2"],
+    ["talos-control-2", "controlplane", "pve3"],
+    ["talos-worker-0", "worker", "pve1"],
+  ]);
+  expect(machines[0]?.size.cores).toBe(4);
+});
+
+test("sizes are read with Proxmox' units too, and a mask beside the gateway makes the network", () => {
+  const { cluster, machines } =
+    imported(`cluster = { name = "x", gateway = "10.2.0.1", subnet_mask = "16", talos_machine_config_version = "v1.12.6" }
+nodes = [{ name = "cp-1", role = "controlplane", ip = "10.2.0.11", cpu = 2, memory = "6G", disk = "64G" }]`);
+  expect(cluster).toMatchObject({ versions: { talos: "v1.12.6" }, network: { nodeCIDR: "10.2.0.0/16" } });
+  expect(machines[0]?.size).toMatchObject({ memoryMiB: 6144, diskGiB: 64 });
+});

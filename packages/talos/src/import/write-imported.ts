@@ -14,6 +14,8 @@ export interface ImportOptions {
 
 const PODS6 = "fd00:10:244::/56";
 const SERVICES6 = "fd00:10:96::/112";
+/** What network.ipam.controlPlaneOffset is by itself. */
+const FIRST_OFFSET = 10;
 
 /** The text, and what had to be assumed. */
 export function writeImported(
@@ -77,9 +79,12 @@ export function writeImported(
               ).replace(/\/(api2\/json)?\/?$/, ""),
               tokenRef: { env: options.provider === "gpve" ? "GPVE_TOKEN" : "PVE_TOKEN" },
             }),
-        nodes: hosts.length > 0 ? hosts : or(undefined, ["pve"], "the platform's nodes"),
+        nodes: hosts.length > 0 ? hosts : or(undefined, ["pve"], "the list of the platform's nodes"),
         storage: {
-          image: cluster.imageStorage ?? storage,
+          // Proxmox' block storages, as local-lvm is one, take no image as a file.
+          image:
+            cluster.imageStorage ??
+            (/lvm|zfs|rbd|ceph/.test(storage) ? or(undefined, "local", "the storage of images") : storage),
           vm: storage,
           efi: storage,
           cloudinit: cluster.cloudInitStorage ?? storage,
@@ -192,7 +197,7 @@ function overrides(cluster: string, pool: string, members: readonly ImportedMach
 }
 
 function endpoint(
-  { vip, endpointHost, port, extraSANs }: ImportedCluster,
+  { vip, endpointHost, port, extraSANs, offsets }: ImportedCluster,
   nodeCIDR: string,
   controlPlanes: readonly ImportedMachine[],
   assumed: string[],
@@ -202,7 +207,13 @@ function endpoint(
   const isOwn = controlPlanes.length === 1 && controlPlanes[0]?.address === endpointHost;
   if (endpointHost !== undefined) return isOwn ? rest : { dns: endpointHost, ...rest };
   if (controlPlanes.length === 1) return rest;
-  const first = controlPlanes[0]?.address ?? "";
+  const first = controlPlanes[0]?.address;
+  if (first === undefined) {
+    // The address before those of the control planes, as in a new file.
+    const free = addressAt(nodeCIDR, (offsets?.controlPlane ?? FIRST_OFFSET) - 1);
+    assumed.push(`the endpoint is not known; the VIP ${free} was written, which has to be free.`);
+    return { vip: free, ...rest };
+  }
   assumed.push(`the endpoint is not known; the first control plane's address ${first} was written.`);
   return { dns: first, ...rest };
 }
