@@ -152,7 +152,8 @@ const hostnamesOnce: Rule = ({ metadata, controlPlane, pools, nodes }) => {
   const members = [{ name: "cp", count: controlPlane.count }, ...pools].flatMap(({ name, count }) =>
     Array.from({ length: count }, (_, at) => `${metadata.name}-${name}-${at + 1}`),
   );
-  return members.flatMap((name) => {
+  // Of pools that have one name it is the pools that are told.
+  return [...new Set(members)].flatMap((name) => {
     const hostname = nodes[name]?.hostname ?? name;
     const other = owners.get(hostname);
     owners.set(hostname, name);
@@ -182,7 +183,7 @@ const hosts: Rule = ({ providers, nodes, placement, controlPlane }) => {
       ? [
           problem(
             "spread-impossible",
-            `is required, but ${controlPlane.count} control planes have ${known.length} nodes`,
+            `is required, but ${controlPlane.count} control planes have ${known.length} ${known.length === 1 ? "node" : "nodes"}`,
             "placement",
             "spread",
           ),

@@ -30,6 +30,7 @@ test.each<[string, Readonly<Record<string, unknown>>]>([
     "network-families",
     { network: { nodeCIDR: "fd00::/64", gateway: "fd00::1" }, endpoint: { vip: "fd00::9" } },
   ],
+  ["pod-network-size", { network: { ...network, podCIDRs: ["10.244.0.0/24"] } }],
   ["name-too-long", { metadata: { name: "a".repeat(40) }, pools: [{ name: "b".repeat(30) }] }],
   ["address-outside-network", front({ address: "10.1.0.5" })],
   ["address-outside-network", front({ address: "lb.example.org" })],

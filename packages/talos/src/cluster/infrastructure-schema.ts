@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import {
   address,
+  addressRange,
   certifiedName,
   cidr,
   count,
@@ -120,7 +121,10 @@ export const network = section(
       {
         controlPlaneOffset: count(1, 65_535, 10),
         workerOffset: count(1, 65_535, 20),
-        reserve: list(address()),
+        reserve: Type.Array(addressRange(), {
+          default: [],
+          description: "never given to a machine; ranges like 10.0.0.100-10.0.0.150 too",
+        }),
         probe: flag(true),
       },
       "which addresses machines get",

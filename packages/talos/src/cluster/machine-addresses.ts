@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isIPv6 } from "node:net";
 import type { Machine, Pinned } from "./machine.ts";
-import { addressAt, canonicalAddress } from "./networks.ts";
+import { addressAt, canonicalAddress, isInRange } from "./networks.ts";
 import type { Cluster } from "./cluster.ts";
 
 export function takeAddresses(
@@ -41,12 +41,13 @@ function ofNetwork(
       endpoint.vip,
       endpoint.front?.vip,
       endpoint.loadBalancer?.address,
-      ...network.ipam.reserve,
+      ...network.ipam.reserve.filter((entry) => !entry.includes("-")),
       ...fixed.values(),
     ]
       .filter((address): address is string => address !== undefined)
       .map(canonicalAddress),
   );
+  const ranges = network.ipam.reserve.filter((entry) => entry.includes("-"));
   // What was taken stays so: nobody begins to look before where the last one of his role found something.
   const next = { controlplane: network.ipam.controlPlaneOffset, worker: network.ipam.workerOffset };
   return new Map(
@@ -62,7 +63,8 @@ function ofNetwork(
             { data: { finding: "addresses-exhausted" } },
           );
         }
-        if (taken.has(canonicalAddress(address))) continue;
+        if (taken.has(canonicalAddress(address)) || ranges.some((range) => isInRange(range, address)))
+          continue;
         taken.add(canonicalAddress(address));
         next[role] = offset + 1;
         return [name, address];

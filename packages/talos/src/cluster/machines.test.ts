@@ -48,6 +48,22 @@ test("reserved addresses, the gateway, the VIP and addresses of others are left 
   ]);
 });
 
+test("a range is reserved with both its ends", () => {
+  const ipam = {
+    controlPlaneOffset: 10,
+    workerOffset: 20,
+    reserve: ["10.0.0.9-10.0.0.11", "10.0.0.21-10.0.0.30"],
+  };
+  const machines = machinesOf(testCluster({ network: { ...network, ipam } }));
+  expect(machines.map(({ addresses }) => addresses[0])).toEqual([
+    "10.0.0.12",
+    "10.0.0.13",
+    "10.0.0.14",
+    "10.0.0.20",
+    "10.0.0.31",
+  ]);
+});
+
 test("with two families each machine has an address of both", () => {
   const [first] = machinesOf(testCluster({ network: { ...network, nodeCIDR6: "fd00:1::/64" } }));
   expect(first?.addresses).toEqual(["10.0.0.10", "fd00:1::a"]);
@@ -147,7 +163,12 @@ test("addresses are counted in both families and end with the network", () => {
 
 test("a pool of thousands is placed without looking at each machine for every other", () => {
   const cluster = testCluster({
-    network: { nodeCIDR: "172.16.0.0/16", gateway: "172.16.0.1", ipam: { reserve: ["172.16.0.30"] } },
+    network: {
+      nodeCIDR: "172.16.0.0/16",
+      gateway: "172.16.0.1",
+      podCIDRs: ["10.64.0.0/11"],
+      ipam: { reserve: ["172.16.0.30"] },
+    },
     endpoint: { vip: "172.16.0.9" },
     vmids: { worker: "100000-109999" },
     pools: [{ name: "worker", count: 5000 }],

@@ -57,6 +57,14 @@ export function addressAt(cidr: string, offset: number): string | undefined {
   return isV4 ? textOfV4(start + BigInt(offset)) : textOfV6(start + BigInt(offset));
 }
 
+/** "10.0.0.100-10.0.0.150", its ends included; false for what is no range. */
+export function isInRange(range: string, address: string): boolean {
+  const [first = "", last = ""] = range.split("-");
+  const family = isIP(address);
+  if (family === 0 || isIP(first) !== family || isIP(last) !== family) return false;
+  return numberOf(first) <= numberOf(address) && numberOf(address) <= numberOf(last);
+}
+
 /** One spelling of an address, to compare by. */
 export function canonicalAddress(address: string): string {
   return isIP(address) === 6 ? textOfV6(numberOf(address)) : address;

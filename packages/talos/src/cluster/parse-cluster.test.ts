@@ -119,6 +119,22 @@ test("a second document is not dropped without a word", () => {
   );
 });
 
+test("a key that is there twice is named; what is written by reference is read", () => {
+  expect(() =>
+    parseCluster(minimal.replace("  gateway:", "  nodeCIDR: 10.1.0.0/24\n  gateway:"), "c.yaml"),
+  ).toThrow(/^c\.yaml:\d+: nodeCIDR is there twice in one map; keep one of them \[yaml-broken\]$/);
+  const text = `${minimal}pools:
+  - { name: a, machine: &machine { cores: 3, memoryMiB: 4096 } }
+  - { name: b, machine: { <<: *machine, cores: 5 } }
+`;
+  expect(parseCluster(text, "c.yaml").pools.map(({ machine }) => [machine.cores, machine.memoryMiB])).toEqual(
+    [
+      [3, 4096],
+      [5, 4096],
+    ],
+  );
+});
+
 test("problems are told all at once, each with its line", () => {
   const text = minimal.replace("gateway: 10.0.0.1", "gatway: 10.0.0.1").replace("vip: 10.0.0.9", "vip: ten");
   expect(() => parseCluster(text, "cluster.yaml")).toThrow(
@@ -176,7 +192,7 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
     },
     "nodes.prod-cp-2.mac is prod-cp-1's MAC address",
   ],
-  [{ "network.dns": "10.0.0.1" }, "network.dns must be a list"],
+  [{ "network.dns": "10.0.0.1" }, "network.dns must be a list, in [ ]"],
   [{ "image.secureboot": "yes" }, "image.secureboot must be true or false"],
   [{ "network.vlan": "five" }, "network.vlan must be a whole number"],
   [{ "network.vlan": 5000 }, "network.vlan must be at most 4094; not 5000"],
@@ -226,8 +242,39 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
     "providers.0.endpoint is missing: pve-api is reached over the network",
   ],
   [{ "providers.0.tokenRef": undefined }, "providers.0.tokenRef is missing: pve-api asks for a token"],
-  [{ "providers.0.tokenRef": { env: "A", file: "b" } }, "providers.0.tokenRef must NOT have more than 1"],
-  [{ providers: [] }, "providers must NOT have fewer than 1"],
+  [{ "providers.0.tokenRef": { env: "A", file: "b" } }, "tokenRef must say just one of env, file, sops, age"],
+  [{ providers: [] }, "providers must have at least 1 entry [value-wrong]"],
+  [{ "network.mtu": "9000" }, 'whole number from 1280 to 65520; not the text "9000"'],
+  [{ "network.vlans": 5, "network.nameservers": [] }, "did you mean vlan? [key-unknown]"],
+  [{ "network.nameservers": [] }, "network.nameservers is not a key that is known here; did you mean dns?"],
+  [
+    { "controlPlane.machine": { memory: 8192 } },
+    "machine.memory is not a key that is known here; did you mean memoryMiB?",
+  ],
+  [{ "controlPlane.machine": { disk: "40G" } }, "did you mean diskGiB?"],
+  [
+    { "metadata.name": "a".repeat(41) },
+    "metadata.name must be lower-case letters, digits and dashes, at most 40",
+  ],
+  [
+    { "image.extensions": ["qemu-guest-agent"] },
+    "image.extensions.0 is qemu-guest-agent; extensions are named with their owner: siderolabs/qemu-guest-agent",
+  ],
+  [
+    { "network.podCIDRs": ["10.244.0.0/23"] },
+    "a /24 for each of 2 machines; the cluster has 3, so use a /22 or larger [pod-network-size]",
+  ],
+  [{ "network.podCIDRs": ["10.244.0.0/28"] }, "a /24 for each of 0 machines"],
+  [
+    { "network.nodeCIDR6": "fd00::/64", "network.podCIDRs": ["10.244.0.0/16", "fd01::/40"] },
+    "network.podCIDRs.1 is fd01::/40, too large; the largest is a /48",
+  ],
+  [
+    { "network.ipam": { reserve: ["10.0.0.20-10.0.0.10"] } },
+    "reserve.0 is 10.0.0.20-10.0.0.10, no range of addresses",
+  ],
+  [{ "network.ipam": { reserve: ["10.0.0.300"] } }, "reserve.0 must be an address, or a range like"],
+  [{ "backup.etcd": { schedule: "every day" } }, 'schedule is "every day", no schedule: it has five fields'],
   [{ "image.factory": "here" }, "image.factory must be a URL"],
   [{ "versions.talos": 1.13 }, "versions.talos must be text, a version like v1.13.9; not 1.13"],
 ])("%j is refused", (values, message) => {
@@ -256,6 +303,11 @@ test("other ways to reach the API and other platforms are taken", () => {
     },
     { "providers.0.type": "qm", "providers.0.endpoint": undefined, "providers.0.tokenRef": undefined },
     { "versions.contract": "v1.12" },
+    {
+      "network.podCIDRs": ["10.244.0.0/22"],
+      "network.ipam": { reserve: ["10.0.0.5", "10.0.0.100-10.0.0.150"] },
+    },
+    { "network.nodeCIDR6": "fd00::/64", "network.podCIDRs": ["10.244.0.0/16", "fd01::/56"] },
     { "controlPlane.count": 1, "network.mtu": 9000, "network.vlan": 5 },
     { "nodes.prod-cp-3": { ip: "10.0.0.55", mac: null } },
   ];

@@ -46,6 +46,7 @@ export function readCluster(text: string, env: Environment = {}): ReadCluster {
     // "silent" would take the first of several documents and say nothing of the others.
     logLevel: "error",
     lineCounter: lines,
+    merge: true,
   });
   const lineOf = (offset: number): number => lines.linePos(offset).line;
   const [broken] = document.errors;
@@ -53,7 +54,9 @@ export function readCluster(text: string, env: Environment = {}): ReadCluster {
     const message =
       broken.code === "MULTIPLE_DOCS"
         ? "holds more than one document; every cluster has a file of its own"
-        : `no YAML: ${broken.message}`;
+        : broken.code === "DUPLICATE_KEY"
+          ? `${keyAt(text, broken.pos[0])} is there twice in one map; keep one of them`
+          : `no YAML: ${broken.message}`;
     return {
       cluster: undefined,
       problems: [{ id: "yaml-broken", line: lineOf(broken.pos[0]), key: "", message }],
@@ -76,6 +79,8 @@ export function readCluster(text: string, env: Environment = {}): ReadCluster {
   }));
   return { cluster: undefined, problems };
 }
+
+const keyAt = (text: string, offset: number): string => text.slice(offset).split(/\s*:/)[0] ?? "a key";
 
 /** Later checks rely on what earlier ones have seen to. */
 function firstOf(...checks: readonly (() => readonly Problem[])[]): readonly Problem[] {

@@ -30,9 +30,11 @@ export const count = (minimum: number, maximum: number, fallback: number, unit?:
 
 const text = (pattern: string, description: string) => Type.String({ pattern, description });
 
+const V4 = "\\d{1,3}(\\.\\d{1,3}){3}";
+
 /** DNS label: names of clusters, pools and machines end up as host names. */
 export const label = () =>
-  text("^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", "lower-case letters, digits and dashes");
+  text("^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", "lower-case letters, digits and dashes, at most 40");
 const HOST = "[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*";
 /** Of machines alone: Kubernetes takes longer ones than names that others are made of. */
 export const hostname = () =>
@@ -62,6 +64,11 @@ export const macAddress = () =>
     "^[0-9A-Fa-f][02468ACEace](:[0-9A-Fa-f]{2}){5}$",
     "the MAC address of one card, like BC:24:11:00:00:01",
   );
+/** One address, or the first and the last of several. */
+export const addressRange = () =>
+  Type.Union([address(), Type.String({ pattern: `^${V4}-${V4}$` })], {
+    description: "an address, or a range like 10.0.0.100-10.0.0.150",
+  });
 export const cidr = () => text("^[0-9A-Fa-f.:]+/\\d{1,3}$", "a network like 10.0.0.0/24");
 export const idRange = (fallback: string) =>
   Type.String({

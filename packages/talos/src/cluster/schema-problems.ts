@@ -59,7 +59,7 @@ function toProblem(error: ErrorObject): Problem {
   switch (error.keyword) {
     case "additionalProperties": {
       const key = String(params["additionalProperty"]);
-      const near = didYouMean(key, Object.keys(schema?.properties ?? {}));
+      const near = meantKey(key, Object.keys(schema?.properties ?? {}));
       const hint = near === undefined ? "" : `; did you mean ${near}?`;
       return { id: "key-unknown", path: [...path, key], message: `is not a key that is known here${hint}` };
     }
@@ -82,7 +82,7 @@ function toProblem(error: ErrorObject): Problem {
       return {
         id: wrong,
         path,
-        message: `must be ${schema?.description ?? `written as ${String(params["pattern"])}`}; not ${shown(error.data)}`,
+        message: `must be ${schema?.description ?? `written as ${String(params["pattern"])}`}; not ${error.keyword === "anyOf" ? mistaken(error.data) : shown(error.data)}`,
       };
     case "type": {
       const unit = unitOf(schema?.description);
@@ -93,7 +93,7 @@ function toProblem(error: ErrorObject): Problem {
       }
       const id =
         unit !== undefined && /^[\d.]+ *[A-Za-z]+$/.test(String(error.data)) ? "unit-in-number" : wrong;
-      const kind = typeNames[String(params["type"])] ?? "of another type";
+      const kind = `${typeNames[String(params["type"])] ?? "of another type"}${params["type"] === "array" ? ", in [ ]" : ""}`;
       // Where a map or a list belongs, what is there instead may be a secret.
       const isPlain = ["integer", "boolean"].includes(String(params["type"]));
       return {
@@ -115,9 +115,61 @@ function toProblem(error: ErrorObject): Problem {
         path,
         message: `must be ${String(params["format"]).startsWith("ip") ? "an IP address" : "a URL"}; not ${shown(error.data)}`,
       };
+    case "minItems":
+    case "maxItems":
+      return {
+        id: wrong,
+        path,
+        message: `must have ${error.keyword === "minItems" ? "at least" : "at most"} ${counted(params["limit"], "entry", "entries")}`,
+      };
+    case "minProperties":
+    case "maxProperties":
+      return {
+        id: wrong,
+        path,
+        message: `must say just one of ${Object.keys(schema?.properties ?? {}).join(", ")}`,
+      };
+    case "minLength":
+      return { id: wrong, path, message: "must not be empty" };
     default:
       return { id: wrong, path, message: error.message ?? "is wrong" };
   }
+}
+
+const counted = (count: unknown, one: string, many: string): string =>
+  `${String(count)} ${count === 1 ? one : many}`;
+
+/** What other tools call it. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  ram: "memoryMiB",
+  cpus: "cores",
+  vcpus: "cores",
+  sockets: "cores",
+  size: "gib",
+  replicas: "count",
+  node: "host",
+  hostnode: "host",
+  target_node: "host",
+  address: "ip",
+  ipaddress: "ip",
+  macaddress: "mac",
+  vmid_range: "vmids",
+  apitoken: "tokenRef",
+  url: "endpoint",
+  nameservers: "dns",
+  cidr: "nodeCIDR",
+  subnet: "nodeCIDR",
+};
+
+/** A slip, another tool's word for it, or the beginning of a known key: memory is memoryMiB. */
+function meantKey(key: string, known: readonly string[]): string | undefined {
+  const lower = key.toLowerCase();
+  const elsewhere = ELSEWHERE[lower];
+  if (elsewhere !== undefined && known.includes(elsewhere)) return elsewhere;
+  const slip = didYouMean(key, known);
+  if (slip !== undefined) return slip;
+  const longer = known.filter((name) => lower.length > 2 && name.toLowerCase().startsWith(lower));
+  return longer.length === 1 ? longer[0] : undefined;
 }
 
 function shown(value: unknown): string {

@@ -5,7 +5,7 @@ import { cronFields } from "../backup/snapshot-timer.ts";
 import { isRecipient } from "../secrets/age-text.ts";
 import { balancerOf, balancerSmbios } from "./balancer.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
-import { contains } from "./networks.ts";
+import { contains, isInRange, isNetwork, prefixLength } from "./networks.ts";
 import type { Problem } from "./problem.ts";
 
 type Rule = (cluster: ClusterFile) => readonly Problem[];
@@ -23,7 +23,7 @@ const schedule: Rule = ({ backup }) => {
     return [];
   } catch (err) {
     if (!(err instanceof AppError)) throw err;
-    const message = err.message.replace(/^backup\.etcd\.schedule /, "is ");
+    const message = err.message.replace(/^backup\.etcd\.schedule "/, 'is "').replace('" is no', '", no');
     return [{ id: "schedule-invalid", path: ["backup", "etcd", "schedule"], message }];
   }
 };
@@ -93,6 +93,63 @@ const families: Rule = ({ network }) => {
   });
 };
 
+/** Of the pods' networks every machine gets a part: so Kubernetes' controller manager is set up. */
+const NODE_PART = { IPv4: 24, IPv6: 64 } as const;
+/** It does not start with more parts than it can keep a list of. */
+const MOST_BITS = 16;
+
+const podNetworks: Rule = ({ network, controlPlane, pools }) => {
+  const machines = pools.reduce((sum, { count }) => sum + count, controlPlane.count);
+  return network.podCIDRs.flatMap((cidr, at) => {
+    if (!isNetwork(cidr)) return [];
+    const part = NODE_PART[cidr.includes(":") ? "IPv6" : "IPv4"];
+    const bits = part - prefixLength(cidr);
+    const told = (message: string): readonly Problem[] => [
+      { id: "pod-network-size", path: ["network", "podCIDRs", at], message },
+    ];
+    if (bits > MOST_BITS) return told(`is ${cidr}, too large; the largest is a /${part - MOST_BITS}`);
+    const room = bits < 0 ? 0 : 2 ** bits;
+    if (room >= machines) return [];
+    return told(
+      `is ${cidr}, with a /${part} for each of ${room} machines; the cluster has ${machines}, so use a /${part - Math.ceil(Math.log2(machines))} or larger`,
+    );
+  });
+};
+
+const reserved: Rule = ({ network }) =>
+  network.ipam.reserve.flatMap((entry, at) => {
+    const [first = "", last] = entry.split("-");
+    return last === undefined || isInRange(entry, first)
+      ? []
+      : [
+          {
+            id: "value-wrong" as const,
+            path: ["network", "ipam", "reserve", at],
+            message: `is ${entry}, no range of addresses: the first comes before the last`,
+          },
+        ];
+  });
+
+const extensions: Rule = ({ image, pools }) => {
+  const all = [
+    { path: ["image", "extensions"], names: image.extensions },
+    ...pools.map((pool, at) => ({ path: ["pools", at, "extensions"], names: pool.extensions })),
+  ];
+  return all.flatMap(({ path, names }) =>
+    names.flatMap((name, at) =>
+      /^[a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9._-]*$/.test(name)
+        ? []
+        : [
+            {
+              id: "value-wrong" as const,
+              path: [...path, at],
+              message: `is ${name}; extensions are named with their owner: siderolabs/${name.replace(/^.*\//, "")}`,
+            },
+          ],
+    ),
+  );
+};
+
 /** Machines are called CLUSTER-POOL-NUMBER, and Kubernetes takes so many characters. */
 const lengths: Rule = ({ metadata, pools, nodes }) =>
   pools.flatMap(({ name, count }, at) => {
@@ -157,4 +214,14 @@ const balancer: Rule = ({ endpoint, network, providers, vmids, nodes, ...rest })
 
 const MAX_SMBIOS = 512;
 
-export const valueRules: readonly Rule[] = [schedule, recipients, marks, families, lengths, balancer];
+export const valueRules: readonly Rule[] = [
+  schedule,
+  recipients,
+  marks,
+  families,
+  podNetworks,
+  reserved,
+  extensions,
+  lengths,
+  balancer,
+];

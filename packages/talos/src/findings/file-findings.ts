@@ -135,6 +135,14 @@ export const fileFindings = {
       "Pods and services begin with the family that machines have first, or Kubernetes' API server does not start; a second network is of the other family, and machines need an address of it too.",
     fix: "With machines of IPv6 alone write podCIDRs and serviceCIDRs of IPv6; for both families set nodeCIDR6 and name two of each.",
   },
+  "pod-network-size": {
+    area: "network",
+    title: "The pods' network does not fit the machines",
+    evidence: "the network, how many machines it is enough for, and how many there are",
+    cause:
+      "Each machine gets a /24 of it (a /64 of IPv6) for its pods. Those that get none stay NotReady; and with more than 65536 such parts Kubernetes' controller manager does not start.",
+    fix: "Write a network as large as the message says; a /16 (a /56 of IPv6) is enough for 256 machines.",
+  },
   "networks-overlap": {
     area: "network",
     title: "Networks overlap",

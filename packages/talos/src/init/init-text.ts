@@ -75,7 +75,7 @@ network:
     # Control planes get ${addressAt(network, offsets(network).controlPlane) ?? "these"} and up, workers ${addressAt(network, offsets(network).worker) ?? "those"} and up.
     controlPlaneOffset: ${offsets(network).controlPlane}
     workerOffset: ${offsets(network).worker}
-    # Addresses that are never given to a machine.
+    # Never given to a machine: addresses, and ranges such as your DHCP server's (FIRST-LAST).
     reserve: []
 
 endpoint:${vip === undefined ? " {}" : ""}
