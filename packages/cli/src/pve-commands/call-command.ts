@@ -31,7 +31,7 @@ export async function callCommand(
   }
   if (isCall && command.done !== undefined) session.line(command.done(values));
   if (command.show !== undefined && (style === undefined || style.format === "text")) {
-    if (style?.quiet !== true) command.show(data, session.line);
+    if (style?.quiet !== true) command.show(data, session.line, style);
   } else if (style !== undefined) printResult(data, shape.returns, style, session.line, command.columns);
 }
 

@@ -158,7 +158,7 @@ function showUsage(session: PveSession, path: string, words: readonly string[]):
   for (const { verb, method } of found) {
     const { api_path: _, noproxy: __, ...parameters } = method.parameters;
     const own = Object.entries(parameters).filter(([name]) => !Object.hasOwn(outputOptions, name));
-    const shown = { ...method, args: [], parameters: Object.fromEntries(own) };
+    const shown = { ...method, formats: false, args: [], parameters: Object.fromEntries(own) };
     const name = `pvesh ${verb} ${path}`;
     session.line(options["verbose"] === "1" ? fullUsage(name, shown) : `USAGE: ${usageLine(name, shown)}`);
     if (options["returns"] === "1") session.line(`RETURNS: ${prettyJson(method.returns)}`);

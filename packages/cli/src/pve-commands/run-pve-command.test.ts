@@ -106,6 +106,9 @@ describe("qm", () => {
     expect((await qm("disk")).err).toMatch(/^ERROR: no command specified\nUSAGE: qm disk <COMMAND>/);
     expect((await qm("mtunnel")).err).toMatch(/^qm mtunnel does not exist on gpve: /);
     expect((await qm("help")).out).toContain("       qm disk import <vmid> <source> <storage> [OPTIONS]\n");
+    expect((await cli.runPve("pveum", ["help", "user", "list"])).out).toMatch(
+      /^USAGE: pveum user list \[OPTIONS\] \[FORMAT_OPTIONS\]\n/,
+    );
     expect((await qm("help", "start")).out).toMatch(/--timeout +<integer>/);
     expect((await qm("help", "mtunnel")).out).toContain("does not exist on gpve");
     expect(await qm("help", "fly")).toMatchObject({ code: 255 });
@@ -165,7 +168,7 @@ describe("pvesh", () => {
     expect((await pvesh()).err).toContain("ERROR: no command specified");
     expect((await pvesh("create", "/pools")).err).toBe(
       "400 Parameter verification failed.\npoolid: property is missing and it is not optional\n" +
-        "pvesh create <api_path> --poolid <string> [OPTIONS]\n",
+        "pvesh create <api_path> --poolid <string> [OPTIONS] [FORMAT_OPTIONS]\n",
     );
     expect((await pvesh("help")).out).toContain("pvesh ls <api_path>");
   });
@@ -251,6 +254,9 @@ describe("the others", () => {
     const { out } = await pveum("user", "token", "permissions", "joe@pve", "tok", "--path", "/");
     expect(out).toContain("| /        | VM.Audit (*) |\n|          | VM.Config    |\n");
     expect(cli.api.last("GET /api2/json/access/permissions").query.get("userid")).toBe("joe@pve!tok");
+    const lines = ["user", "permissions", "joe@pve", "--noheader"];
+    const utf8 = await cli.runPve("pveum", lines, { env: { LANG: "C.UTF-8" } });
+    expect(utf8.out).toMatch(/^┌─+┬─+┐\n│ \/ +│ VM.Audit \(\*\) │\n/);
     const json = await pveum("user", "permissions", "joe@pve", "--output-format", "json");
     expect(json.out).toBe('{"/":{"VM.Audit":1,"VM.Config":0}}\n');
     cli.api.pve("PUT /access/password", null);

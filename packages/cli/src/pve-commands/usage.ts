@@ -1,7 +1,7 @@
 // What a command takes, in PVE's words.
 import type { PveSchema } from "@gpve/contracts/pve/schema.ts";
 import type { CommandGroup } from "./command-entry.ts";
-import { shapeOf, type CommandShape } from "./command-shape.ts";
+import { outputOptions, shapeOf, type CommandShape } from "./command-shape.ts";
 import { commandsOf } from "./find-command.ts";
 import { valueText } from "./output/value-text.ts";
 
@@ -12,11 +12,15 @@ export function usageLine(name: string, shape: CommandShape): string {
     const shown = isLast ? `{<${arg}>}` : `<${arg}>`;
     return isLast || shape.parameters[arg]?.optional === true ? `[${shown}]` : shown;
   });
-  const others = Object.entries(shape.parameters).filter(([key]) => !shape.args.includes(key));
+  const isOfFormat = (key: string): boolean => shape.formats && Object.hasOwn(outputOptions, key);
+  const others = Object.entries(shape.parameters).filter(
+    ([key]) => !shape.args.includes(key) && !isOfFormat(key),
+  );
   const required = others.filter(([, schema]) => schema.optional !== true).toSorted(byName);
   const needed = required.map(([key, schema]) => `--${key} ${typeText(schema)}`);
   const more = others.length > required.length ? ["[OPTIONS]"] : [];
-  return [name, ...places, ...needed, ...more].join(" ");
+  const formats = shape.formats ? ["[FORMAT_OPTIONS]"] : [];
+  return [name, ...places, ...needed, ...more, ...formats].join(" ");
 }
 
 /** With every option. */

@@ -1,9 +1,17 @@
 // Texts of `pveum`, as PVE prints them.
 import { isObject } from "@gpve/client/response-error.ts";
-import { textTable } from "./text-table.ts";
+import { textTable, type TableStyle } from "./text-table.ts";
 import { truthy } from "./value-text.ts";
 
-export function showPermissions(data: unknown, line: (text: string) => void): void {
+const plain: TableStyle = {
+  border: true,
+  header: true,
+  utf8: false,
+  humanReadable: true,
+  columns: undefined,
+};
+
+export function showPermissions(data: unknown, line: (text: string) => void, style = plain): void {
   const paths = Object.entries(isObject(data) ? data : {});
   const rows = paths.map(([path, held]) => ({
     "ACL path": path,
@@ -12,7 +20,6 @@ export function showPermissions(data: unknown, line: (text: string) => void): vo
       .map(([name, propagates]) => (truthy(propagates) ? `${name} (*)` : name))
       .join("\n"),
   }));
-  const style = { border: true, header: true, utf8: false, humanReadable: true, columns: undefined };
   for (const text of textTable(rows, {}, ["ACL path", "Permissions"], style)) line(text);
   line("Permissions marked with '(*)' have the 'propagate' flag set.");
 }

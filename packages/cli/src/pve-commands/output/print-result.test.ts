@@ -46,7 +46,7 @@ test("rows are a table, needed columns first, sorted by the first", () => {
     [
       "+---------+--------+--------+",
       "| userid  | commen | enable |",
-      "+---------+--------+--------+",
+      "+=========+========+========+",
       "| joe@pve |        | 0      |",
       "+---------+--------+--------+",
       "| zoe@pve | long t | 1      |",
@@ -58,6 +58,32 @@ test("rows are a table, needed columns first, sorted by the first", () => {
   expect(printed(rows, users, { columns: 9 }).split("\n")[1]).toBe("| userid ");
   expect(printed(rows, users, {}, ["enable"]).split("\n")).toHaveLength(7);
   expect(printed([], users)).toBe("");
+});
+
+test("numbers stand to the right, as their titles do; a double line is below the titles", () => {
+  const schema: PveSchema = {
+    type: "array",
+    items: {
+      type: "object",
+      properties: { node: { type: "string" }, maxmem: { type: "integer", renderer: "bytes" } as PveSchema },
+    },
+  };
+  const nodes = [
+    { node: "n1", maxmem: 2 ** 30 },
+    { node: "n2", maxmem: 2 ** 34 },
+  ];
+  expect(printed(nodes, schema, { utf8: true })).toBe(
+    [
+      "┌───────────┬──────┐",
+      "│    maxmem │ node │",
+      "╞═══════════╪══════╡",
+      "│  1.00 GiB │ n1   │",
+      "├───────────┼──────┤",
+      "│ 16.00 GiB │ n2   │",
+      "└───────────┴──────┘",
+    ].join("\n"),
+  );
+  expect(printed(nodes, schema, { border: false })).toBe("   maxmem node\n 1.00 GiB n1\n16.00 GiB n2");
 });
 
 test("an object is keys and values, indexed ones by their stem", () => {

@@ -16,8 +16,8 @@ export interface TableStyle {
 export type TableRow = Readonly<Record<string, unknown>>;
 
 const lines = {
-  ascii: { wall: "|", dash: "-", top: "+++", middle: "+++", bottom: "+++" },
-  utf8: { wall: "│", dash: "─", top: "┌┬┐", middle: "├┼┤", bottom: "└┴┘" },
+  ascii: { wall: "|", top: "+-++", head: "+=++", middle: "+-++", bottom: "+-++" },
+  utf8: { wall: "│", top: "┌─┬┐", head: "╞═╪╡", middle: "├─┼┤", bottom: "└─┴┘" },
 };
 
 export function textTable(
@@ -37,6 +37,7 @@ export function textTable(
     );
     return Math.min(schemas[name]?.maxLength ?? longest, longest);
   });
+  const isNumber = names.map((name) => isNumeric(schemas[name]));
   const draw = lines[style.utf8 ? "utf8" : "ascii"];
   const textOf = (parts: readonly string[]): string => {
     const padded = parts.map((part, at) => {
@@ -44,19 +45,18 @@ export function textTable(
       // Without borders the last column is neither filled nor cut.
       if (!style.border && isLast) return part;
       const width = widths[at] ?? 0;
-      return part.slice(0, width).padEnd(width);
+      const cut = part.slice(0, width);
+      return isNumber[at] === true ? cut.padStart(width) : cut.padEnd(width);
     });
     return style.border ? `${draw.wall} ${padded.join(` ${draw.wall} `)} ${draw.wall}` : padded.join(" ");
   };
-  const rule = (corners: string): string => {
-    const parts = widths.map((width) => draw.dash.repeat(width + 2));
-    return `${corners[0]}${parts.join(corners[1])}${corners[2]}`;
-  };
+  const rule = ([first = "", dash = "", cross = "", last = ""]: string): string =>
+    `${first}${widths.map((width) => dash.repeat(width + 2)).join(cross)}${last}`;
   const body = cells.flatMap((row, at) => {
     const height = Math.max(...row.map((cell) => cell.length));
     const texts = Array.from({ length: height }, (_, line) => textOf(row.map((cell) => cell[line] ?? "")));
     const isRuled = style.border && (at > 0 || style.header);
-    return isRuled ? [rule(draw.middle), ...texts] : texts;
+    return isRuled ? [rule(at === 0 ? draw.head : draw.middle), ...texts] : texts;
   });
   const all = [
     ...(style.border ? [rule(draw.top)] : []),
@@ -67,14 +67,17 @@ export function textTable(
   return style.columns === undefined ? all : all.map((line) => line.slice(0, style.columns));
 }
 
+function isNumeric(schema: ShownSchema | undefined): boolean {
+  return schema?.type === "integer" || schema?.type === "number";
+}
+
 function sortRows(
   rows: readonly TableRow[],
   schemas: Readonly<Record<string, ShownSchema>>,
   key: string | false | undefined,
 ): readonly TableRow[] {
   if (key === undefined || key === false) return rows;
-  const type = schemas[key]?.type;
-  const isNumber = type === "integer" || type === "number";
+  const isNumber = isNumeric(schemas[key]);
   return rows.toSorted((one, other) => {
     if (isNumber) return Number(one[key] ?? 0) - Number(other[key] ?? 0);
     const [left, right] = [valueText(one[key]), valueText(other[key])];

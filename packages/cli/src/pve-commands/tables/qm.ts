@@ -164,6 +164,9 @@ export const qm: CommandGroup = {
         "put the OVA on a storage with content 'import' and use `qm import VMID STORAGE:import/x.ova/x.ovf`",
     },
     vncproxy: { refused: "use `gpvectl vm vnc`, which checks who connects" },
+    "enroll-efi-keys": {
+      refused: "new certificates come with a new EFI disk: nothing is enrolled into one that is there",
+    },
     nbdstop: { refused: byMigration },
     mtunnel: { refused: byMigration },
     cleanup: { refused: "the VM's supervisor cleans up after it" },
