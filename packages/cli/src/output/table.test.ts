@@ -37,6 +37,22 @@ describe("a table", () => {
     expect(narrow.split("\n")[1]).toBe("short  xxxxxxx…");
   });
 
+  test("what must be read whole stands below its row where there is no room", () => {
+    const rows = [
+      { a: "one", b: "x".repeat(30), c: "end" },
+      { a: "two", b: "short", c: "end" },
+    ];
+    const columns = [
+      { header: "A", field: "a" },
+      { header: "B", field: "b", whole: true },
+      { header: "C", field: "c" },
+    ];
+    expect(renderTable(rows, columns, { ...style, width: 20 })).toBe(
+      `A    C\none  end\n  ${"x".repeat(30)}\ntwo  end\n  short\n`,
+    );
+    expect(renderTable(rows, columns, { ...style, width: 60 })).toContain(`one  ${"x".repeat(30)}  end`);
+  });
+
   test("never cuts a number, and shows shares", () => {
     const rows = [{ used: 512, all: 1024, text: "x".repeat(30) }];
     const columns = [

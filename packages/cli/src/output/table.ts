@@ -10,6 +10,8 @@ export interface TableColumn {
   readonly format?: CellFormat;
   /** The cell is `field` divided by this field: how much of it is used. */
   readonly of?: string;
+  /** Never cut: where there is no room it stands below its row. */
+  readonly whole?: boolean;
   /** Only with --output wide. */
   readonly wide?: boolean;
 }
@@ -42,6 +44,14 @@ export function renderTable(
     ),
   );
   style.memory?.splice(0, natural.length, ...natural);
+  const below = columns.findIndex(({ whole }) => whole === true);
+  if (below >= 0 && style.width !== undefined && widthOf(natural) > style.width) {
+    const [head = "", ...body] = renderTable(rows, columns.toSpliced(below, 1), style).split("\n");
+    const told = body
+      .slice(0, rows.length)
+      .flatMap((line, at) => [line, `${GAP}${texts[at]?.[below] ?? ""}`]);
+    return `${[head, ...told].join("\n")}\n`;
+  }
   const widths = shrink(natural, columns, style.width);
   const right = columns.map((column) => rightAligned(column.format));
   const line = (cells: readonly string[], paint: (text: string, at: number) => string): string =>
@@ -64,6 +74,9 @@ export function renderTable(
   );
   return `${[head, ...body].join("\n")}\n`;
 }
+
+const widthOf = (widths: readonly number[]): number =>
+  widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1));
 
 /** Reads "a.b.c"; a key that itself has dots is found first. */
 export function fieldOf(row: unknown, path: string): unknown {
@@ -97,7 +110,7 @@ function shrink(
   const floor = columns.map((column, at) =>
     rightAligned(column.format) ? (natural[at] ?? 0) : Math.max(MIN_WIDTH, displayWidth(column.header)),
   );
-  let excess = widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1)) - limit;
+  let excess = widthOf(widths) - limit;
   while (excess > 0) {
     let widest = -1;
     for (const [at, width] of widths.entries()) {

@@ -14,6 +14,19 @@ const OF_MACHINES = [
   "VM.PowerMgmt",
 ];
 
+const OF_STORAGES = ["Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit"];
+const OF_NETWORKS = ["SDN.Use"];
+const OF_NODES = ["Sys.Audit", "Sys.AccessNetwork"];
+
+/** All of it as one role: an ACL on a path takes the place of what is inherited there, so half a role would take away. */
+export const roleOfDeployer: readonly string[] = [
+  ...OF_MACHINES,
+  "VM.Console",
+  ...OF_STORAGES,
+  ...OF_NETWORKS,
+  ...OF_NODES,
+].toSorted();
+
 /** What is needed where. */
 export function neededPrivileges(
   cluster: Cluster,
@@ -28,16 +41,11 @@ export function neededPrivileges(
   );
   return new Map<string, readonly string[]>([
     [pool === null ? "/vms" : `/pool/${pool}`, ofMachines],
-    [
-      `/storage/${storage.image}`,
-      ["Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit"],
-    ],
+    [`/storage/${storage.image}`, OF_STORAGES],
     ...disks.map((name) => [`/storage/${name}`, ["Datastore.AllocateSpace", "Datastore.Audit"]] as const),
-    [`/sdn/zones/localnetwork/${cluster.network.bridge}`, ["SDN.Use"]],
+    [`/sdn/zones/localnetwork/${cluster.network.bridge}`, OF_NETWORKS],
     // Only what the platform fetches itself needs its way out.
-    ...nodes.map(
-      (name) => [`/nodes/${name}`, isOffline ? ["Sys.Audit"] : ["Sys.Audit", "Sys.AccessNetwork"]] as const,
-    ),
+    ...nodes.map((name) => [`/nodes/${name}`, isOffline ? ["Sys.Audit"] : OF_NODES] as const),
   ]);
 }
 

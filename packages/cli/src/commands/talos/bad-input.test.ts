@@ -139,6 +139,8 @@ test("a snapshot that is not there, is empty, cut off or changed", async () => {
   }
 });
 
+const matching = (pattern: RegExp): string => expect.stringMatching(pattern) as string;
+
 test("a token without one privilege: which, where and how to give it", async () => {
   const platform = new FakePlatform();
   platform.privileges = () => DEPLOYER_PRIVILEGES.filter((name) => name !== "VM.Clone");
@@ -153,6 +155,11 @@ test("a token without one privilege: which, where and how to give it", async () 
   ]) {
     gpvectl.api.on(`GET /api2/json${path}`, (request) => platformAnswer(platform, request));
   }
+  const told = await gpvectl.run(["talos", "preflight"], { env: { GPVE_TOKEN: "root@pam!x=1" } });
+  expect(told.err).toContain("On a node of the platform this gives what is missing:");
+  expect(told.err).toMatch(/ {2}pveum acl modify \/vms --tokens "\$TOKEN" .* --roles TalosDeployer\n/);
+  const { report: preflighted } = await found("preflight");
+  expect(preflighted).toMatchObject({ commands: [/TOKEN=/, /role add/, /acl modify/].map(matching) });
   for (const verb of ["preflight", "apply"]) {
     const { code, report } = await found(verb, ...(verb === "apply" ? ["--yes"] : []));
     expect(code).toBe(1);

@@ -22,7 +22,10 @@ export const talosPreflight: CommandSpec = {
       if (cli.out.forPeople) {
         await printFindings(cli, findings);
         if (isFine) cli.out.done(`${place.cluster.metadata.name} can be made here.`);
-      } else cli.out.data({ ok: isFine, findings: await forPrograms(findings) });
+      } else {
+        const commands = await mending(findings);
+        cli.out.data({ ok: isFine, findings: await forPrograms(findings), commands });
+      }
       return isFine ? 0 : 1;
     }),
 };
@@ -49,15 +52,23 @@ export async function forPrograms(findings: readonly Finding[]): Promise<readonl
   return findings.map(explained);
 }
 
+const mending = async (findings: readonly Finding[]): Promise<readonly string[]> => {
+  const { mendCommands } = await import("@gpve/talos/preflight/mend-commands.ts");
+  return mendCommands(findings);
+};
+
 export async function printFindings(cli: Cli, findings: readonly Finding[]): Promise<void> {
   if (findings.length === 0) return;
   cli.out.text(
     cli.out.table(findings, [
       { header: "SEVERITY", field: "severity" },
       { header: "ABOUT", field: "subject" },
-      { header: "EVIDENCE", field: "evidence" },
+      { header: "EVIDENCE", field: "evidence", whole: true },
       { header: "ID", field: "id" },
     ]),
   );
   await noteReasons(cli, findings);
+  const commands = await mending(findings);
+  if (commands.length > 0) cli.out.note("On a node of the platform this gives what is missing:");
+  for (const command of commands) cli.out.note(`  ${command}`);
 }

@@ -29,7 +29,7 @@ export const talosValidate: CommandSpec = {
             cli.out.table(rows, [
               { header: "WHERE", field: "where" },
               { header: "KEY", field: "key" },
-              { header: "PROBLEM", field: "message" },
+              { header: "PROBLEM", field: "message", whole: true },
               { header: "ID", field: "id" },
             ]),
           );
