@@ -263,3 +263,27 @@ test("every step can be typed by hand", () => {
   expect(stepText(removal)).toBe("- delete it's: VMID 2000 on pve1, with its disks");
   expect(steps.map((step) => stepText(step))[0]).toMatch(/^\+ download talos-/);
 });
+
+test("commands inside the machines name them, their installer and who is left of etcd", () => {
+  const facts = {
+    addressOf: () => "10.0.0.10",
+    hostnameOf: () => "node-one",
+    installerOf: () => "factory.talos.dev/nocloud-installer/abc",
+    besides: () => "10.0.0.11",
+  };
+  const subject = "prod-cp-1";
+  const versions = { subject, from: "v1.13.8", to: "v1.13.9" } as const;
+  expect(
+    [
+      { kind: "talos.upgrade", impact: "disruptive", ...versions } as const,
+      { kind: "etcd.remove", impact: "disruptive", subject, member: "17" } as const,
+      { kind: "node.drain", impact: "disruptive", subject } as const,
+      { kind: "etcd.join", impact: "safe", subject } as const,
+    ].map((step) => stepCommand(step, facts)),
+  ).toEqual([
+    "talosctl -n 10.0.0.10 upgrade --image factory.talos.dev/nocloud-installer/abc:v1.13.9",
+    "talosctl -n 10.0.0.11 etcd remove-member 17",
+    "kubectl drain node-one --ignore-daemonsets --delete-emptydir-data",
+    "# wait until prod-cp-1 is a member of etcd",
+  ]);
+});

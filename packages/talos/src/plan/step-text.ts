@@ -120,11 +120,31 @@ type PlainKind = Exclude<
   | "record.rotated"
 >;
 
-/** `#` begins what nobody needs to type. `addressOf` names the machine to talosctl. */
-export function stepCommand(step: Step, addressOf: (name: string) => string = (name) => name): string {
+/** What commands say of a cluster beside the step itself. */
+export interface CommandFacts {
+  /** How talosctl reaches the machine. */
+  readonly addressOf: (name: string) => string;
+  /** What the machine is called in Kubernetes. */
+  readonly hostnameOf: (name: string) => string;
+  /** The installer's image without its version. */
+  readonly installerOf: (name: string) => string;
+  /** The address of a control plane with another hostname. */
+  readonly besides: (hostname: string) => string;
+}
+
+const asNamed: CommandFacts = {
+  addressOf: (name) => name,
+  hostnameOf: (name) => name,
+  installerOf: () => "INSTALLER",
+  besides: () => "CONTROL-PLANE",
+};
+
+/** `#` begins what nobody needs to type. */
+export function stepCommand(step: Step, facts: CommandFacts = asNamed): string {
   if (isGuestStep(step)) return guestWords(step).map(quoted).join(" ");
-  const words = insideWords(step, addressOf(step.subject));
-  return words === undefined ? `# ${stepText(step).trim()}` : words.map(quoted).join(" ");
+  const words = insideWords(step, facts);
+  if (words === undefined) return `# ${stepText(step).trim()}`;
+  return words.map(quoted).join(" ");
 }
 
 function isGuestStep(step: Step): step is GuestStep {
@@ -132,8 +152,12 @@ function isGuestStep(step: Step): step is GuestStep {
 }
 
 /** undefined: it is only waited for. */
-function insideWords(step: Exclude<Step, GuestStep>, address: string): readonly string[] | undefined {
-  const talosctl = ["talosctl", "-n", address];
+function insideWords(
+  step: Exclude<Step, GuestStep>,
+  { addressOf, hostnameOf, installerOf, besides }: CommandFacts,
+): readonly string[] | undefined {
+  const talosctl = ["talosctl", "-n", addressOf(step.subject)];
+  const node = hostnameOf(step.subject);
   const file = `nodes/${step.subject}.yaml`;
   switch (step.kind) {
     case "talos.configure":
@@ -148,7 +172,7 @@ function insideWords(step: Exclude<Step, GuestStep>, address: string): readonly 
         file,
       ];
     case "talos.upgrade":
-      return [...talosctl, "upgrade", "--image", `INSTALLER:${step.to}`];
+      return [...talosctl, "upgrade", "--image", `${installerOf(step.subject)}:${step.to}`];
     case "kubernetes.components":
     case "kubernetes.kubelet":
       return [...talosctl, "upgrade-k8s", "--to", step.to];
@@ -163,15 +187,15 @@ function insideWords(step: Exclude<Step, GuestStep>, address: string): readonly 
     case "etcd.leave":
       return [...talosctl, "etcd", "leave"];
     case "etcd.remove":
-      return ["talosctl", "etcd", "remove-member", step.member];
+      return ["talosctl", "-n", besides(step.subject), "etcd", "remove-member", step.member];
     case "node.drain":
-      return ["kubectl", "drain", step.subject, "--ignore-daemonsets", "--delete-emptydir-data"];
+      return ["kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data"];
     case "node.uncordon":
-      return ["kubectl", "uncordon", step.subject];
+      return ["kubectl", "uncordon", node];
     case "node.delete":
-      return ["kubectl", "delete", "node", step.subject];
+      return ["kubectl", "delete", "node", node];
     case "node.ready":
-      return ["kubectl", "wait", "--for=condition=Ready", `node/${step.subject}`];
+      return ["kubectl", "wait", "--for=condition=Ready", `node/${node}`];
     case "addon.apply":
       return ["kubectl", "apply", "--server-side", "-f", `addons/${step.subject}.yaml`];
     case "talos.reach":

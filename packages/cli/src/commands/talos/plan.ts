@@ -2,6 +2,7 @@ import type { ApplyPart } from "@gpve/talos/engine/desired.ts";
 import type { Trace } from "@gpve/talos/engine/make-trace.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Step } from "@gpve/talos/plan/plan-steps.ts";
+import type { CommandFacts } from "@gpve/talos/plan/step-text.ts";
 import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
 import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
 import type { Cli, CommandSpec, OptionSpec } from "../../command.ts";
@@ -128,14 +129,39 @@ async function printCommands(
   findings: readonly Finding[],
 ): Promise<void> {
   const commandOf = await commandsOf(place);
+  const has = (...kinds: readonly string[]): boolean => steps.some(({ kind }) => kinds.includes(kind));
+  if (has("talos.configure", "talos.reconfigure"))
+    cli.out.line(`gpvectl talos render -f ${place.file} --out .  # writes nodes/ and talosconfig`);
+  if (has("addon.apply"))
+    cli.out.line(
+      `# addons/NAME.yaml: gpvectl talos addons show -f ${place.file} NAME; fill in what it hides of Secrets`,
+    );
   for (const step of steps) cli.out.line(commandOf(step));
   // They may be fed to a shell: what stands in the way is told beside them.
   for (const { id, subject, evidence } of findings) cli.out.note(`${subject}: ${evidence} [${id}]`);
 }
 
-export async function commandsOf({ machines }: ClusterFolder): Promise<(step: Step) => string> {
-  const { stepCommand } = await import("@gpve/talos/plan/step-text.ts");
-  const addressOf = (name: string): string =>
-    machines.find((machine) => machine.name === name)?.addresses[0] ?? name;
-  return (step) => stepCommand(step, addressOf);
+/** One that is fed every step: what a command of an earlier step does for all machines is not typed again. */
+export async function commandsOf({ cluster, machines }: ClusterFolder): Promise<(step: Step) => string> {
+  const [{ stepCommand, stepText }, { installerImage }] = await Promise.all([
+    import("@gpve/talos/plan/step-text.ts"),
+    import("@gpve/talos/cluster/cluster-inputs.ts"),
+  ]);
+  const named = (name: string) => machines.find((machine) => machine.name === name);
+  const facts: CommandFacts = {
+    addressOf: (name) => named(name)?.addresses[0] ?? name,
+    hostnameOf: (name) => named(name)?.hostname ?? name,
+    installerOf: (name) => installerImage(cluster, named(name)?.extensions).replace(/:[^:]*$/, ""),
+    besides: (hostname) =>
+      machines.find((each) => each.role === "controlplane" && each.hostname !== hostname)?.addresses[0] ??
+      "CONTROL-PLANE",
+  };
+  const typed = new Set<string>();
+  return (step) => {
+    const isWhole = step.kind === "kubernetes.components" || step.kind === "kubernetes.kubelet";
+    if (!isWhole) return stepCommand(step, facts);
+    if (typed.has(step.to)) return `# ${stepText(step).trim()}: upgrade-k8s has done it`;
+    typed.add(step.to);
+    return stepCommand(step, facts);
+  };
 }

@@ -388,6 +388,7 @@ describe("preflight and plan", () => {
     const commands = await talos("plan", "--print-commands");
     expect(commands).toMatchObject({ code: 0 });
     expect(commands.out).toMatch(/^qm create 2000 --name prod-cp-1 /m);
+    expect(commands.out).toMatch(/^gpvectl talos render -f cluster\.yaml --out \. /);
     const { steps } = JSON.parse((await talos("plan", "-o", "json")).out) as { steps: { kind: string }[] };
     expect(steps.map(({ kind }) => kind)).toContain("image.ensure");
     expect(JSON.parse((await talos("plan", "--json")).out)).toMatchObject({ ok: true, steps });
