@@ -38,9 +38,11 @@ describe("talhelper", () => {
       versions: { talos: "v1.13.9", kubernetes: "v1.35.0" },
       network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", dns: ["10.0.0.2"], mtu: 9000 },
       endpoint: { vip: "10.0.0.9", extraSANs: ["k8s.example.org"] },
-      controlPlane: { count: 3, patches: [{ file: "cp.yaml" }] },
+      // Without kube-proxy, as Cilium has it.
+      controlPlane: { count: 3, patches: [{ file: "cp.yaml" }, { file: "patches/control-plane-2.yaml" }] },
       addons: { cni: { type: "none" } },
     });
+    expect(back.file).not.toContain("not taken over");
   });
 
   test("patches in the file become files, keys without a counterpart are named", () => {

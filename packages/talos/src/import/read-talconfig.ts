@@ -264,9 +264,14 @@ function leftOfNode(node: Tree): readonly string[] {
 
 /** What talhelper writes into every file says nothing. */
 function withoutUsual({ machineSpec, ...node }: Tree): Tree {
-  const usual: Tree = { mode: "metal", arch: "amd64", secureboot: false, useUKI: false };
+  const usual: Readonly<Record<string, readonly unknown[]>> = {
+    mode: ["metal", "nocloud"],
+    arch: ["amd64"],
+    secureboot: [false],
+    useUKI: [false],
+  };
   const isUsual = Object.entries(isTree(machineSpec) ? machineSpec : {}).every(
-    ([key, value]) => usual[key] === value,
+    ([key, value]) => usual[key]?.includes(value) === true,
   );
   return isUsual ? node : { ...node, machineSpec };
 }

@@ -155,7 +155,10 @@ export function writeImported(
   const head = [`Imported from ${options.source}.`, ...cluster.notes, ...assumed].map(
     (line) => `# ${line}\n`,
   );
-  return { text: `${head.join("")}${stringify(tree, { lineWidth: 0 })}`, assumed };
+  return {
+    text: `${head.join("")}${stringify(tree, { lineWidth: 0, aliasDuplicateObjects: false })}`,
+    assumed,
+  };
 }
 
 /** Workers with the same labels, taints and extensions are one pool. */

@@ -309,12 +309,14 @@ test("talhelper's file says the same of every machine", async () => {
     clusterName: "prod",
     endpoint: "https://10.0.0.9:6443",
     cniConfig: { name: "none" },
-    controlPlane: { patches: ["@cp.yaml"] },
+    controlPlane: { patches: ["@cp.yaml", "cluster:\n  proxy:\n    disabled: true\n"] },
   });
+  expect(files.at(-1)?.text).not.toMatch(/[&*]a\d/);
   expect(file.nodes[0]).toMatchObject({
     hostname: "prod-cp-1",
     ipAddress: "10.0.0.10,fd00:1::a",
     controlPlane: true,
+    machineSpec: { mode: "nocloud", arch: "amd64", secureboot: false },
     networkInterfaces: [{ addresses: ["10.0.0.10/24", "fd00:1::a/64"], vip: { ip: "10.0.0.9" } }],
   });
   expect(file.nodes[0]).not.toHaveProperty("patches");

@@ -6,6 +6,8 @@ import { isAsked } from "../cluster/machine-addresses.ts";
 import { prefixLength } from "../cluster/networks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 
+const NO_KUBE_PROXY = "cluster:\n  proxy:\n    disabled: true\n";
+
 /** Holds no secrets: talhelper keeps those in talsecret.yaml, which is `secrets export`'s format. */
 export function talconfig(cluster: Cluster, machines: readonly Machine[]): string {
   const { versions, network, endpoint, addons, talos, controlPlane } = cluster;
@@ -27,17 +29,22 @@ export function talconfig(cluster: Cluster, machines: readonly Machine[]): strin
       ...patchList(talos.patches.map(({ file }) => file)),
       nodes: machines.map((machine) => nodeEntry(cluster, machine)),
       controlPlane: {
-        ...patchList(controlPlane.patches.map(({ file }) => file)),
+        ...patchList(
+          controlPlane.patches.map(({ file }) => file),
+          // Cilium does its work; talhelper knows of no such thing.
+          addons.cni.type === "cilium" ? [NO_KUBE_PROXY] : [],
+        ),
         schematic: schematicOf(cluster, []),
       },
       worker: { schematic: schematicOf(cluster, []) },
     },
-    { lineWidth: 0 },
+    // Nobody looks for what a *a1 means.
+    { lineWidth: 0, aliasDuplicateObjects: false },
   );
 }
 
 function nodeEntry(cluster: Cluster, machine: Machine) {
-  const { network, endpoint } = cluster;
+  const { network, endpoint, image } = cluster;
   const isControlPlane = machine.role === "controlplane";
   const lengths = [network.nodeCIDR, network.nodeCIDR6 ?? network.nodeCIDR].map(prefixLength);
   const asked = machine.addresses.filter((address) => isAsked(network, address));
@@ -49,6 +56,8 @@ function nodeEntry(cluster: Cluster, machine: Machine) {
     hostname: machine.hostname,
     ipAddress: machine.addresses.join(","),
     controlPlane: isControlPlane,
+    // Of another platform's installer the machine would lose its addresses at the next upgrade.
+    machineSpec: { mode: image.platform, arch: machine.arch, secureboot: image.secureboot },
     // A disk image is installed already; the name matters for upgrades alone.
     installDisk: "/dev/sda",
     ...(network.dns.length === 0 ? {} : { nameservers: network.dns }),
@@ -85,6 +94,7 @@ function schematicOf({ image }: Cluster, extensions: readonly string[]) {
   };
 }
 
-function patchList(files: readonly string[]): { patches?: readonly string[] } {
-  return files.length === 0 ? {} : { patches: files.map((file) => `@${file}`) };
+function patchList(files: readonly string[], texts: readonly string[] = []): { patches?: readonly string[] } {
+  const patches = [...files.map((file) => `@${file}`), ...texts];
+  return patches.length === 0 ? {} : { patches };
 }
