@@ -39,6 +39,7 @@ export function initText(answers: InitAnswers): string {
   const controlPlanes = answers.controlPlanes ?? preset.controlPlanes;
   const vip = chosenVip(answers, controlPlanes);
   const spread = controlPlanes > 1 && answers.nodes.length >= controlPlanes ? "required" : "preferred";
+  const disks = text(answers.storage);
   return `# yaml-language-server: $schema=./cluster.schema.json
 # A Talos cluster (${answers.preset}: ${preset.about}).
 # Check it with: gpvectl talos validate. \`gpvectl talos schema > cluster.schema.json\` tells editors every key.
@@ -46,7 +47,7 @@ apiVersion: gpve.io/v1
 kind: TalosCluster
 metadata:
   # Machines are called ${answers.name}-cp-1, ${answers.name}-worker-1 and so on.
-  name: ${answers.name}
+  name: ${text(answers.name)}
 
 versions:
   talos: ${answers.talosVersion}
@@ -56,9 +57,9 @@ providers:
   - name: ${answers.provider}
     # gpve or pve-api (over the network), qm (on the Proxmox host itself)
     type: ${answers.provider}
-${providerAccess(answers)}    nodes: [${answers.nodes.join(", ")}]
+${providerAccess(answers)}    nodes: [${answers.nodes.map(text).join(", ")}]
     # Where the image, the disks, the EFI variables and the cloud-init drives lie.
-    storage: { image: ${answers.imageStorage}, vm: ${answers.storage}, efi: ${answers.storage}, cloudinit: ${answers.storage} }
+    storage: { image: ${text(answers.imageStorage)}, vm: ${disks}, efi: ${disks}, cloudinit: ${disks} }
 
 placement:
   # required: never two control planes on one node
@@ -71,7 +72,7 @@ network:
   ntp: [time.cloudflare.com]
   bridge: vmbr0
   # vlan: 20
-  ipam:
+${insideNetworks(network)}  ipam:
     # Control planes get ${addressAt(network, offsets(network).controlPlane) ?? "these"} and up, workers ${addressAt(network, offsets(network).worker) ?? "those"} and up.
     controlPlaneOffset: ${offsets(network).controlPlane}
     workerOffset: ${offsets(network).worker}
@@ -108,6 +109,19 @@ protect:
   # false allows \`destroy\`
   destroy: ${preset.protectsFromDestroy}
 `;
+}
+
+/** What would be read as a number, or as more than one word, is put into quotes. */
+function text(value: string): string {
+  const isPlain = /^[A-Za-z][\w.-]*$/.test(value) && !/^(true|false|null|yes|no|on|off)$/i.test(value);
+  return isPlain ? value : JSON.stringify(value);
+}
+
+/** By themselves pods and services have networks of IPv4. */
+function insideNetworks(network: string): string {
+  return network.includes(":")
+    ? `  podCIDRs: ["fd00:10:244::/56"]\n  serviceCIDRs: ["fd00:10:96::/112"]\n`
+    : "";
 }
 
 /** A lab needs nothing from elsewhere but its image. */

@@ -54,6 +54,18 @@ describe("init", () => {
     expect((await gpvectl.run(["talos", "validate"])).code).toBe(0);
   });
 
+  test("names that look like numbers stay names, lists may end with a comma, IPv6 has pods of IPv6", async () => {
+    const six = ["--network", "fd00:1::/64", "--storage", "007"];
+    const ran = await gpvectl.run(["talos", "init", "--yes", "--name", "1e3", "--nodes", "1, pve2,", ...six]);
+    expect(ran).toMatchObject({ code: 0 });
+    const cluster = parse(read("cluster.yaml")) as unknown;
+    expect(cluster).toMatchObject({
+      metadata: { name: "1e3" },
+      providers: [{ nodes: ["1", "pve2"], storage: { vm: "007" } }],
+      network: { gateway: "fd00:1::1", podCIDRs: ["fd00:10:244::/56"] },
+    });
+  });
+
   test("each of several clusters may have a folder of its own, which is made", async () => {
     const ran = await gpvectl.run(["talos", "init", "clusters/web/cluster.yaml", "--name", "web", "--yes"]);
     expect(ran).toMatchObject({ code: 0 });

@@ -120,7 +120,10 @@ async function ask(cli: Cli, input: Input): Promise<Omit<InitAnswers, "secretsFi
     provider: type,
     endpoint: isQm ? undefined : endpoint,
     fingerprint: input.text("fingerprint"),
-    nodes: nodes.split(",").map((node) => node.trim()),
+    nodes: nodes
+      .split(",")
+      .map((node) => node.trim())
+      .filter((node) => node !== ""),
     storage,
     imageStorage: input.text("imageStorage") ?? (type === "gpve" ? storage : "local"),
     network,
