@@ -13,6 +13,7 @@ import { hearMachine, type HeardMachine, type Listen } from "./hear-machine.ts";
 import { isDone, whatIsSeen } from "./is-done.ts";
 import type { Observer } from "./observer.ts";
 import { expectedTimes, timeoutOf } from "./step-times.ts";
+import { Underway } from "./underway.ts";
 import type { World } from "./world.ts";
 
 export interface StepReport {
@@ -58,6 +59,7 @@ const AT_ONCE = 8;
 export async function runApply(deps: ApplyDeps): Promise<ApplyResult> {
   const done: Step[] = [];
   const tries = new Map<string, number>();
+  const underway = new Underway(deps.journal.lines(), deps.clock);
   const line = (event: "run" | "end", note: string): void =>
     deps.journal.append({ at: new Date(deps.clock.now()).toISOString(), run: deps.run, event, note });
   line("run", deps.desired().cluster.metadata.name);
@@ -66,12 +68,16 @@ export async function runApply(deps: ApplyDeps): Promise<ApplyResult> {
     // Before anything was done there is nobody to wait for: who asked hears at once that nobody answers.
     const world = await look(deps, deps.clock.monotonic() + (done.length === 0 ? 0 : PATIENCE_MS));
     const { steps, findings } = decide(deps.desired(), world);
+    if (steps.length === 0 && underway.mayPass(findings)) {
+      await deps.clock.sleep(PAUSE_MS, deps.signal);
+      continue;
+    }
     if (steps.length === 0) {
       line("end", findings.length === 0 ? "nothing left to do" : findings.map(({ id }) => id).join(", "));
       return { steps: done, findings, world };
     }
     for (const step of steps) refuseAgain(step, tries);
-    await inGroups(steps, (group) => runGroup(deps, group, world));
+    await inGroups(steps, (group) => runGroup(deps, group, world, underway));
     done.push(...steps);
     // Each phase gives every machine another configuration.
     if (steps.some(({ kind }) => kind === "record.rotated")) tries.clear();
@@ -124,11 +130,16 @@ async function inGroups(
   if (failures.length > 0) throw failures[0];
 }
 
-async function runGroup(deps: ApplyDeps, group: readonly Step[], world: World): Promise<void> {
-  for (const step of group) await runStep(deps, step, world);
+async function runGroup(
+  deps: ApplyDeps,
+  group: readonly Step[],
+  world: World,
+  underway: Underway,
+): Promise<void> {
+  for (const step of group) await runStep(deps, step, world, underway);
 }
 
-async function runStep(deps: ApplyDeps, step: Step, world: World): Promise<void> {
+async function runStep(deps: ApplyDeps, step: Step, world: World, underway: Underway): Promise<void> {
   const { journal, clock, actor, run, report } = deps;
   const begun = clock.monotonic();
   const expectedMs = expectedTimes(journal.lines())(step.kind);
@@ -153,7 +164,16 @@ async function runStep(deps: ApplyDeps, step: Step, world: World): Promise<void>
   tell("begin");
   const heard = hearMachine(deps.listen, step, world);
   try {
-    await retryBusy(deps, step, () => actor.act(step, deps.desired(), world));
+    await retryBusy(deps, step, () => actor.act(step, deps.desired(), world)).catch((err: unknown) =>
+      underway.settle(step, err, {
+        clock,
+        ...given({ signal: deps.signal }),
+        look: async () => {
+          const now = await look(deps, clock.monotonic() + PATIENCE_MS);
+          return { world: now, ...decide(deps.desired(), now) };
+        },
+      }),
+    );
     await untilDone(deps, step, begun, tell, heard);
   } catch (err) {
     write("failed", messageOf(err));

@@ -21,6 +21,18 @@ export interface RunJournal {
   lines(): readonly JournalLine[];
 }
 
+/** Steps that were begun and of which nobody wrote the end: who did them was stopped. A run that came to its end saw to all. */
+export function interrupted(lines: readonly JournalLine[]): ReadonlySet<string> {
+  const open = new Set<string>();
+  for (const { event, step } of lines) {
+    if (event === "end") open.clear();
+    if (step === undefined) continue;
+    if (event === "begin") open.add(step);
+    else open.delete(step);
+  }
+  return open;
+}
+
 export const journalPath = (folder: string, cluster: string): string =>
   join(dirname(lockPath(folder, cluster)), "journal.ndjson");
 

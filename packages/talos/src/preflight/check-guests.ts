@@ -19,9 +19,12 @@ export function isOurs({ guest, config }: KnownGuest, machine: Placed, clusterTa
   return uuidOf(config) === machine.uuid || (guest.vmid === machine.vmid && isMarked(config, machine.uuid));
 }
 
-/** Cloned for a machine whose identity it does not have yet. Its VMID must be the machine's: clones copy descriptions. */
+/**
+ * Cloned for a machine whose identity it does not have yet. Its VMID must be the machine's: clones copy descriptions. An
+ * operator's own mark may stand below it.
+ */
 export function isMarked(config: GuestConfig, uuid: string): boolean {
-  return config["description"]?.trim() === cloneMark(uuid);
+  return config["description"]?.split("\n", 1)[0]?.trim() === cloneMark(uuid);
 }
 
 export function uuidOf(config: GuestConfig): string | undefined {

@@ -47,6 +47,8 @@ export class FakePlatform {
   /** undefined: root's own. */
   privileges: ((path: string) => readonly string[]) | undefined;
   readonly guests = new Map<number, FakeGuest>();
+  /** Guests that are being made: in how many more lists they are missing. */
+  readonly unlisted = new Map<number, number>();
   readonly accounts = new FakeAccounts();
   readonly backups = new FakeBackups();
   /** Told of what happens to guests. */
@@ -70,15 +72,17 @@ export class FakePlatform {
       case "GET /nodes":
         return [...this.nodes].map(([name, facts]) => ({ node: name, ...facts }));
       case "GET /cluster/resources":
-        return [...this.guests].map(([vmid, { node: host, status, template, config }]) => ({
-          vmid,
-          node: host,
-          status,
-          template: template ?? 0,
-          name: config["name"],
-          tags: config["tags"] ?? "",
-          maxmem: Number(config["memory"] ?? 512) * 1024 ** 2,
-        }));
+        return [...this.guests]
+          .filter(([vmid]) => this.#isListed(vmid))
+          .map(([vmid, { node: host, status, template, config }]) => ({
+            vmid,
+            node: host,
+            status,
+            template: template ?? 0,
+            name: config["name"],
+            tags: config["tags"] ?? "",
+            maxmem: Number(config["memory"] ?? 512) * 1024 ** 2,
+          }));
       case "GET /pools":
         return this.pools.map((poolid) => ({ poolid }));
       case "GET /access/permissions": {
@@ -88,6 +92,12 @@ export class FakePlatform {
       default:
         throw refused(501, `Method '${verb} ${path}' not implemented`);
     }
+  }
+
+  #isListed(vmid: number): boolean {
+    const left = this.unlisted.get(vmid) ?? 0;
+    if (left > 0) this.unlisted.set(vmid, left - 1);
+    return left === 0;
   }
 
   #ofNode(verb: string, node: string, rest: string, values: Readonly<Record<string, string>>): unknown {

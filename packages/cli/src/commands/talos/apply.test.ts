@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { appendFileSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, afterEach, describe, expect, test } from "vitest";
 import { DEPLOYER_PRIVILEGES, FakePlatform, PlatformApi } from "@gpve/talos/testing/fake-platform.ts";
@@ -51,6 +51,54 @@ describe("apply", () => {
     expect(platform.guests.get(2000)?.config["description"]).toBe("");
     const everything = ran.out + ran.err + read(".deployer/prod/journal.ndjson");
     expect(everything).not.toContain("VERYSECRET");
+  });
+
+  test("what a killed apply left half made is gone on with", async () => {
+    const platform = await start();
+    await talos(["set", "templates.clone=linked"]);
+    const answer = platform.handle.bind(platform);
+    platform.handle = (verb, path, values) => {
+      // Right after its clone was made, and before that is anything of the machine.
+      if (verb === "POST" && path.endsWith("/qemu/2000/config")) throw new Error("killed");
+      return answer(verb, path, values);
+    };
+    const apply = ["apply", "--only", "infrastructure", "--yes"];
+    expect(await talos(apply)).toMatchObject({ code: 1 });
+    expect(platform.guests.get(2000)?.config["description"]).toMatch(/^to become /);
+    platform.handle = answer;
+    expect(await talos(apply)).toMatchObject({ code: 0 });
+    expect(platform.guests.get(2000)).toMatchObject({
+      status: "running",
+      config: { ipconfig0: expect.stringContaining("ip=127.0.9.") as string },
+    });
+    expect(platform.done.filter((each) => each.endsWith("/clone"))).toHaveLength(2);
+  });
+
+  test("a guest that the platform still makes for a killed apply is waited for", async () => {
+    const platform = await start();
+    const apply = ["apply", "--only", "infrastructure", "--yes"];
+    await talos(apply);
+    const made = platform.guests.get(2000);
+    if (made === undefined) throw new Error("no control plane");
+    // Its name, its tag and its identity come last.
+    platform.guests.set(2000, { ...made, status: "stopped", config: { lock: "clone" } });
+    const line = { at: "2026-01-02T03:04:05Z", run: "x", event: "begin", step: "guest.clone prod-cp-1" };
+    appendFileSync(at(".deployer", "prod", "journal.ndjson"), `${JSON.stringify(line)}\n`);
+    const answer = platform.handle.bind(platform);
+    let asked = 0;
+    platform.handle = (verb, path, values) => {
+      if (verb === "GET" && path.endsWith("/qemu/2000/config")) asked += 1;
+      if (asked === 3) platform.guests.set(2000, made);
+      return answer(verb, path, values);
+    };
+    const ran = await talos(apply);
+    expect(ran).toMatchObject({ code: 0 });
+    expect(ran.err).toContain("Waiting for what was begun before: prod-cp-1.");
+    // Of others it is said at once.
+    platform.guests.set(2000, { ...made, config: {} });
+    const refused = await talos(apply);
+    expect(refused).toMatchObject({ code: 1 });
+    expect(refused.err).not.toContain("Waiting");
   });
 
   test("two operators are kept apart, here and elsewhere", async () => {

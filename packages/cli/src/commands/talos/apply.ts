@@ -1,5 +1,7 @@
 import type { ApplyPart } from "@gpve/talos/engine/desired.ts";
 import type { StepReport } from "@gpve/talos/engine/run-apply.ts";
+import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
+import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -47,7 +49,7 @@ export async function applyPlace(
 ): Promise<number> {
   const { takeLease } = await import("@gpve/talos/folder/lease.ts");
   const only = input.text("only") as ApplyPart | undefined;
-  const checked = await runPreflight(cli, place, only);
+  const checked = await settledPreflight(cli, place, only);
   const prepared = await prepareFor(cli, place, { isFetching: true, only });
   const findings = [...checked.findings, ...prepared.findings];
   if (findings.some(({ severity }) => severity === "error")) {
@@ -67,6 +69,32 @@ export async function applyPlace(
     );
   } finally {
     lease.release();
+  }
+}
+
+const HALF_MADE_MS = 120_000;
+const PAUSE_MS = 2_000;
+
+/** A guest that a killed apply had asked for is nobody's until the platform has made it: it is waited for. */
+async function settledPreflight(
+  cli: Cli,
+  place: ClusterFolder,
+  only: ApplyPart | undefined,
+): Promise<PreflightResult> {
+  const { FileJournal, interrupted, journalPath } = await import("@gpve/talos/folder/journal.ts");
+  const lines = new FileJournal(journalPath(place.folder, place.cluster.metadata.name)).lines();
+  const cut = interrupted(lines);
+  const { clock } = cli.io;
+  const until = clock.monotonic() + HALF_MADE_MS;
+  for (let isFirst = true; ; isFirst = false) {
+    const checked = await runPreflight(cli, place, only);
+    const errors = checked.findings.filter(({ severity }) => severity === "error");
+    const isHalfMade = ({ id, subject }: Finding): boolean =>
+      id === "vmid-taken" && ["create", "clone"].some((verb) => cut.has(`guest.${verb} ${subject}`));
+    if (errors.length === 0 || !errors.every(isHalfMade) || clock.monotonic() >= until) return checked;
+    if (isFirst)
+      cli.out.note(`Waiting for what was begun before: ${errors.map(({ subject }) => subject).join(", ")}.`);
+    await clock.sleep(PAUSE_MS, cli.signal);
   }
 }
 
