@@ -10,10 +10,10 @@ import type { Actor } from "./act.ts";
 import { decide } from "./decide/decide.ts";
 import type { Desired } from "./desired.ts";
 import { hearMachine, type HeardMachine, type Listen } from "./hear-machine.ts";
-import { isDone, whatIsSeen } from "./is-done.ts";
+import { isDone, whatIsSeen } from "./progress/is-done.ts";
 import type { Observer } from "./observer.ts";
-import { expectedTimes, timeoutOf } from "./step-times.ts";
-import { Underway } from "./underway.ts";
+import { expectedTimes, timeoutOf } from "./progress/step-times.ts";
+import { Underway } from "./progress/underway.ts";
 import type { World } from "./world.ts";
 
 export interface StepReport {

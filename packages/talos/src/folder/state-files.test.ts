@@ -12,7 +12,7 @@ import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { expectedTimes } from "../engine/step-times.ts";
+import { expectedTimes } from "../engine/progress/step-times.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { newAgeIdentity } from "../secrets/age-text.ts";
 import { FileJournal, journalPath } from "./journal.ts";

@@ -1,5 +1,5 @@
 // What happens while a cluster is made: each step with the time it takes and the time it usually takes.
-import { isWaiting } from "@gpve/talos/engine/step-times.ts";
+import { isWaiting } from "@gpve/talos/engine/progress/step-times.ts";
 import type { StepReport } from "@gpve/talos/engine/run-apply.ts";
 import type { Step } from "@gpve/talos/plan/plan-steps.ts";
 import { stepText } from "@gpve/talos/plan/step-text.ts";

@@ -1,6 +1,6 @@
 // How long steps take: what to expect, and when to give up.
-import type { JournalLine } from "../folder/journal.ts";
-import type { StepKind } from "../plan/plan-steps.ts";
+import type { JournalLine } from "../../folder/journal.ts";
+import type { StepKind } from "../../plan/plan-steps.ts";
 
 interface StepTime {
   readonly expectedMs: number;

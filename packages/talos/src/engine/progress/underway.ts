@@ -2,10 +2,10 @@
 // guest that is not listed yet and whose VMID is taken, one that is locked, a template that becomes one meanwhile.
 import type { Clock } from "@gpve/kit/clock.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
-import { interrupted, type JournalLine } from "../folder/journal.ts";
-import { type Step, stepName } from "../plan/plan-steps.ts";
-import type { Finding } from "../preflight/finding-report.ts";
-import type { World } from "./world.ts";
+import { interrupted, type JournalLine } from "../../folder/journal.ts";
+import { type Step, stepName } from "../../plan/plan-steps.ts";
+import type { Finding } from "../../preflight/finding-report.ts";
+import type { World } from "../world.ts";
 
 const PAUSE_MS = 2_000;
 /** For what is neither listed nor locked. */

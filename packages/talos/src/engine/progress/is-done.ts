@@ -1,9 +1,9 @@
 // Whether what a step is for can be seen. Asked after every step, until it is or the time is over.
-import { imageVolume } from "../image/image-file.ts";
-import type { Step } from "../plan/plan-steps.ts";
-import { etcdHealth } from "./quorum.ts";
-import type { Desired } from "./desired.ts";
-import { configured, imagePlace, nodeOf, type SeenMachine, type World } from "./world.ts";
+import { imageVolume } from "../../image/image-file.ts";
+import type { Step } from "../../plan/plan-steps.ts";
+import { etcdHealth } from "../quorum.ts";
+import type { Desired } from "../desired.ts";
+import { configured, imagePlace, nodeOf, type SeenMachine, type World } from "../world.ts";
 
 export function isDone(desired: Desired, world: World, step: Step): boolean {
   const seen = world.machines.get(step.subject);
