@@ -1,8 +1,9 @@
 // Two real processes and a line between them: who is let in, what gets through, and how it ends.
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ignore } from "@gpve/kit/background.ts";
 import { spawnPiped } from "@gpve/kit/spawn.ts";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { supervisorBinary } from "../supervisor/build.ts";
@@ -12,6 +13,7 @@ const root = join(import.meta.dirname, "../../../../..");
 const hasCompiler = existsSync("/usr/bin/cc");
 const needs = hasCompiler ? "" : " (SKIPPED, no C compiler: apt-get install gcc libc6-dev)";
 const SECRET = "5e".repeat(32);
+const SCHED_BATCH = 3;
 const uid = process.getuid?.() ?? 0;
 
 describe.skipIf(!hasCompiler)(`a line that carries what others have encrypted${needs}`, () => {
@@ -171,6 +173,13 @@ describe.skipIf(!hasCompiler)(`a line that carries what others have encrypted${n
     await ended;
   });
 
+  test("interrupts nobody who sends or takes: that would be for every piece", async () => {
+    await dial(await listen());
+    const own = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && argvOf(pid).includes(folder));
+    expect(own).toHaveLength(2);
+    expect(own.map(policyOf)).toEqual([SCHED_BATCH, SCHED_BATCH]);
+  });
+
   test("carries no more than is allowed, and says so before the guest hears of it", async () => {
     const line = await dial(await listen());
     const { socket, heard, ended } = guestConnects();
@@ -184,3 +193,18 @@ describe.skipIf(!hasCompiler)(`a line that carries what others have encrypted${n
     expect(heard()).toBe("heard you");
   });
 });
+
+function argvOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+  } catch (err) {
+    ignore(err, "it has just ended");
+    return "";
+  }
+}
+
+/** proc(5): the 41st field, the third of which is the first behind the name. */
+function policyOf(pid: string): number {
+  const [, fields = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
+  return Number(fields.split(" ")[41 - 3]);
+}
