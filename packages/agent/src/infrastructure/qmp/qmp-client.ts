@@ -50,17 +50,16 @@ export class QmpClient implements Qmp {
     });
   }
 
-  /** Connects both monitors. */
+  /** Connects both monitors, at the same time. */
   static async open(options: QmpClientOptions): Promise<QmpClient> {
     const client = new QmpClient(options);
-    try {
-      client.#watch(await client.#connectEvents(options.signal));
-      await client.#connection(options.signal);
-    } catch (err) {
-      client.close();
-      throw err;
-    }
-    return client;
+    const events = client.#connectEvents(options.signal);
+    const commands = client.#connection(options.signal);
+    const [heard, spoken] = await Promise.allSettled([events, commands]);
+    if (heard.status === "fulfilled") client.#watch(heard.value);
+    if (heard.status === "fulfilled" && spoken.status === "fulfilled") return client;
+    client.close();
+    throw heard.status === "rejected" ? heard.reason : Object(spoken).reason;
   }
 
   /** For a QEMU that does not answer now: both monitors are tried until it does, or has gone. */

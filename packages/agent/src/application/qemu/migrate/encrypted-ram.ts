@@ -18,8 +18,7 @@ export async function encryptRam(
   endpoint: "client" | "server",
 ): Promise<void> {
   const { qmp } = process;
-  await dropObject(process);
-  const { folder, user } = await keys.place(process, key);
+  const [{ folder, user }] = await Promise.all([keys.place(process, key), dropObject(process)]);
   const named = endpoint === "client" ? { username: user } : {};
   try {
     await qmp.execute("object-add", {

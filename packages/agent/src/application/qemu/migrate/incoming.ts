@@ -19,16 +19,19 @@ export async function awaitIncoming(
   signal: AbortSignal,
   isEncrypted = false,
 ): Promise<RamTransfer | undefined> {
-  await qmp.execute("migrate-set-capabilities", {
-    capabilities: [
-      // Disks are opened for writing when the guest goes on, and not before.
-      { capability: "late-block-activate", state: true },
-      { capability: "events", state: true },
-    ],
-  });
   const taken =
     wanted === undefined || isEncrypted ? undefined : takenTransfer(wanted, await transferAbilities(qmp));
-  await setTransfer(qmp, taken);
+  // Both in one go: QEMU takes them in turn.
+  await Promise.all([
+    qmp.execute("migrate-set-capabilities", {
+      capabilities: [
+        // Disks are opened for writing when the guest goes on, and not before.
+        { capability: "late-block-activate", state: true },
+        { capability: "events", state: true },
+      ],
+    }),
+    setTransfer(qmp, taken),
+  ]);
   await qmp.execute("migrate-incoming", { uri: `unix:${ioFolder}/ram` }, { signal });
   return taken;
 }

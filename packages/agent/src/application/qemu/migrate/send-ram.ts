@@ -77,22 +77,25 @@ export async function sendRam(
   const lastMs = Math.max(1, Math.round(limits.downtimeMs * (1 - HANDOVER_SHARE)));
   const still = isEmulated(process) ? await standstillOf(process, limits, lastMs, work) : undefined;
   const on = (capability: string, state = true) => ({ capability, state });
-  await qmp.execute("migrate-set-capabilities", {
-    capabilities: [
-      on("events"),
-      // The other end says when it has everything: only then is it complete.
-      on("return-path"),
-      on("auto-converge"),
-      on("pause-before-switchover", atStandstill !== undefined || still?.pauses === true),
-    ],
-  });
-  await setTransfer(qmp, limits.transfer);
-  await qmp.execute("migrate-set-parameters", {
-    "max-bandwidth": still?.maxBandwidth ?? bytesPerSecond ?? MAX_BANDWIDTH,
-    "downtime-limit": still?.downtimeLimit ?? lastMs,
-    ...throttleParameters,
-    ...encryptedParameters(limits.isEncrypted === true),
-  });
+  // All in one go: QEMU takes them in turn.
+  await Promise.all([
+    qmp.execute("migrate-set-capabilities", {
+      capabilities: [
+        on("events"),
+        // The other end says when it has everything: only then is it complete.
+        on("return-path"),
+        on("auto-converge"),
+        on("pause-before-switchover", atStandstill !== undefined || still?.pauses === true),
+      ],
+    }),
+    setTransfer(qmp, limits.transfer),
+    qmp.execute("migrate-set-parameters", {
+      "max-bandwidth": still?.maxBandwidth ?? bytesPerSecond ?? MAX_BANDWIDTH,
+      "downtime-limit": still?.downtimeLimit ?? lastMs,
+      ...throttleParameters,
+      ...encryptedParameters(limits.isEncrypted === true),
+    }),
+  ]);
   await still?.hold?.();
   await qmp.execute("migrate", { uri: `unix:${socket}` }, { signal });
   return untilSent(process, limits, work, still);
