@@ -84,8 +84,10 @@ async function move(host: MigratePorts, ctx: Context): Promise<void> {
     state.isPaused = status !== "running";
   }
   state.begun = true;
-  await ctx.checkpoint();
-  if (process === undefined && !hasLocalVolumes(host, vmid)) return handOver(host, ctx);
+  if (process === undefined && !hasLocalVolumes(host, vmid)) {
+    await ctx.checkpoint();
+    return handOver(host, ctx);
+  }
   const { signal, progress } = ctx;
   const storageMap = args.targetstorage === undefined ? undefined : parseStorageMap(args.targetstorage);
   const { bwlimit, withLocalDisks } = args;
@@ -94,7 +96,8 @@ async function move(host: MigratePorts, ctx: Context): Promise<void> {
     state.freed = volids;
     await ctx.checkpoint();
   };
-  const work = { signal, log, progress, bwlimit, withLocalDisks, storageMap, willFree };
+  const begun = (): Promise<void> => ctx.checkpoint();
+  const work = { signal, log, progress, bwlimit, withLocalDisks, storageMap, begun, willFree };
   const sent = await sendVm(host, ticket, process, work);
   try {
     await handOver(host, ctx, sent);

@@ -10,11 +10,13 @@ import type { FakeGuest } from "../../../testing/fake-guests.ts";
 import { MadeUpServers } from "../../../testing/move-world.ts";
 import { VmWorld } from "../../../testing/vm-world.ts";
 import { migrateVmOperation, type MigrateArgs } from "./migrate-operation.ts";
+import { sendVm } from "./send-vm.ts";
 
 class MadeUpPeer implements MovePeers {
   readonly offers: MoveOffer[] = [];
   readonly sent: string[] = [];
   readonly lost = new AbortController();
+  met = 0;
   announced = 0;
   started = false;
   closed = false;
@@ -27,6 +29,7 @@ class MadeUpPeer implements MovePeers {
   taken: RamTransfer | undefined;
 
   async connect(): Promise<MovePeer> {
+    this.met++;
     return {
       prepare: async (offer) => {
         if (this.refusal !== undefined) throw this.refusal;
@@ -116,6 +119,23 @@ it("sends a running VM, hands it over, and holds nothing of it", async () => {
   });
   expect(servers.owner(100)).toBe("n2");
   expect(process?.hasExited).toBe(true);
+  await close();
+});
+
+it("asks the other node to prepare nothing before it is noted that something may be there", async () => {
+  const { world, peers, servers, guest, close } = await source(running);
+  const move = servers.find(100, "m");
+  const process = guest();
+  if (move === undefined || process === undefined) throw new Error("it was allowed, and runs");
+  const host = { ...world.host, moves: { peers } };
+  const quiet = { signal: new AbortController().signal, log: () => undefined, progress: () => undefined };
+  const noted = Promise.withResolvers<void>();
+  const sent = sendVm(host, move, process, { ...quiet, withLocalDisks: true, begun: () => noted.promise });
+  await vi.waitFor(() => expect(peers.met).toBe(1), { timeout: 30_000 });
+  expect(peers.offers).toEqual([]);
+  noted.reject(new Error("no disk"));
+  await expect(sent).rejects.toThrow("no disk");
+  expect(peers).toMatchObject({ offers: [], closed: true });
   await close();
 });
 

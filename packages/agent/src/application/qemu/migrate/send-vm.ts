@@ -51,6 +51,8 @@ export interface SendVmWork {
   readonly bwlimit?: number | undefined;
   readonly storageMap?: StorageMap | undefined;
   readonly withLocalDisks: boolean;
+  /** Done before the other end is asked to prepare anything, and while it lets us in: notes are slow. */
+  readonly begun?: () => Promise<void>;
   /** Told of the volumes that it has no more use for here, while the guest still runs: notes are slow. */
   readonly willFree?: (volids: readonly string[]) => Promise<void>;
 }
@@ -89,7 +91,7 @@ export async function sendVm(
   const config = host.configs.get(vmid);
   if (process !== undefined) requireUnbound(vmid, config.values);
   const volumes = await offeredVolumes(host, config, process !== undefined, work);
-  const peer = await host.moves.peers.connect(move, work.signal);
+  const peer = await letIn(host, move, work);
   const signal = AbortSignal.any([work.signal, peer.lost]);
   try {
     const before = writeVmConfig(config);
@@ -120,6 +122,18 @@ export async function sendVm(
     peer.close();
     throw peer.lost.aborted && !work.signal.aborted ? (peer.lost.reason as Error) : err;
   }
+}
+
+async function letIn(
+  { moves: { peers } }: SendVmPorts,
+  move: GuestMove,
+  { signal, begun }: SendVmWork,
+): Promise<MovePeer> {
+  const [met, noted] = await Promise.allSettled([peers.connect(move, signal), begun?.()]);
+  if (met.status === "rejected") throw met.reason;
+  if (noted.status === "fulfilled") return met.value;
+  met.value.close();
+  throw noted.reason;
 }
 
 async function transferOf(
