@@ -20,6 +20,7 @@ import type { NodeRecord } from "@gpve/domain/node/record.ts";
 import { TOPOLOGY_PREFIX } from "@gpve/domain/scheduler/model.ts";
 import { conflict, missing, parameterError } from "@gpve/domain/request/failures.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { beginUrgentWork } from "@gpve/kit/urgent-work.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { turnReplication } from "../replication/replication-jobs.ts";
 import { nodeRecords } from "./collections.ts";
@@ -76,7 +77,17 @@ export class GuestMoves {
   }
 
   /** The node that owns the guest afterwards. What its former owner still writes is refused from then on. */
-  async handOver(
+  async handOver(node: string, handed: Named & { readonly conf?: string | undefined }): Promise<string> {
+    // The guest stands still meanwhile.
+    const isOver = beginUrgentWork();
+    try {
+      return await this.#handOver(node, handed);
+    } finally {
+      isOver();
+    }
+  }
+
+  #handOver(
     node: string,
     { vmid, moveId: id, conf }: Named & { readonly conf?: string | undefined },
   ): Promise<string> {

@@ -18,6 +18,8 @@ export interface Arrival {
   readonly ready: PromiseWithResolvers<MoveAnswer>;
   /** Volumes made for it, by the names they have at the other node. */
   volumes: Record<string, string>;
+  /** Its QEMU waits: told when that is over, however. */
+  isOver?: () => void;
   /** What the operation offers while it waits. */
   work?: ArrivalWork;
 }

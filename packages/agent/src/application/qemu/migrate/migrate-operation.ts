@@ -8,6 +8,7 @@ import { parseStorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { beginUrgentWork } from "@gpve/kit/urgent-work.ts";
 import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 import { freeVolume } from "../config/free-volumes.ts";
@@ -100,7 +101,8 @@ async function move(host: MigratePorts, ctx: Context): Promise<void> {
   const work = { signal, log, progress, bwlimit, withLocalDisks, storageMap, begun, willFree };
   const sent = await sendVm(host, ticket, process, work);
   try {
-    await handOver(host, ctx, sent);
+    const isOver = beginUrgentWork();
+    await handOver(host, ctx, sent).finally(isOver);
     // Before anything is taken away from it: of one that has gone, nothing need be.
     await runningVm(host, vmid)?.kill();
   } finally {

@@ -12,6 +12,7 @@ import type { WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { beginUrgentWork } from "@gpve/kit/urgent-work.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { vmStarter, type StartVmPorts } from "../start/start-vm.ts";
 import { runningVm } from "../running-vm.ts";
@@ -105,8 +106,13 @@ async function receive(host: ReceivePorts, arrivals: Arrivals, ctx: Context): Pr
   };
   const ours = untilOurs(host, vmid, AbortSignal.any([ctx.signal, arrival.gone]));
   arrival.ready.resolve({ volumes: arrival.volumes });
-  if (!(await ours)) return settle(host, ctx);
-  await takeOver(host, ctx);
+  try {
+    if (await ours) await takeOver(host, ctx);
+    else await settle(host, ctx);
+  } finally {
+    arrival.isOver?.();
+    arrival.isOver = () => undefined;
+  }
 }
 
 async function startIncoming(
@@ -118,6 +124,8 @@ async function startIncoming(
 ): Promise<TakenRam> {
   const { vmid } = ctx.args;
   const { offer, volumes } = arrival;
+  // Until it runs here: it may stand still from now on.
+  arrival.isOver ??= beginUrgentWork();
   const conf = withVolumes(offer.conf, volumes);
   const config = parseVmConfig(conf, { vmid, digestOf: host.sha1Hex });
   const { node } = host.configs;
