@@ -1,6 +1,10 @@
 import { once } from "node:events";
-import { describe, expect, it, test } from "vitest";
-import { spawnConnection, spawnPiped, spawnReporting } from "./spawn.ts";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { getPriority, tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, test, vi } from "vitest";
+import { spawnConnection, spawnDetached, spawnPiped, spawnReporting } from "./spawn.ts";
+import { beginUrgentWork } from "./urgent-work.ts";
 
 describe("a process that reports when it is ready", () => {
   it("gives its first line and runs on", async () => {
@@ -46,3 +50,26 @@ test("a process is one connection: what it is told comes back, and it ends with 
   await once(nobody, "close");
   expect(nobody.bytesRead).toBe(0);
 });
+
+test.skipIf(process.getuid?.() !== 0)("a process goes before others for good, or is as all are", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "gpve-spawn-"));
+  const usual = getPriority();
+  const done = beginUrgentWork();
+  try {
+    const first = join(folder, "first");
+    const plain = join(folder, "plain");
+    spawnDetached("nice", [], { logFile: first, priority: -10 });
+    spawnDetached("nice", [], { logFile: plain });
+    await vi.waitFor(() => expect([said(first), said(plain)]).toEqual(["-10\n", `${usual}\n`]), {
+      timeout: 30_000,
+    });
+    expect(getPriority()).toBe(Math.min(usual, -5));
+  } finally {
+    done();
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+function said(file: string): string {
+  return readFileSync(file, "utf8");
+}

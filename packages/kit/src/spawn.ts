@@ -5,28 +5,31 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { given } from "@gpve/contracts/given.ts";
 import { MINIMAL_ENV } from "./exec.ts";
-import { startUnhurried } from "./urgent-work.ts";
+import { startAt, startUnhurried } from "./urgent-work.ts";
 
 export interface DetachedOptions {
   /** Output goes here, appended. */
   readonly logFile: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** As `nice` has it: less than 0 goes before others. Default: as everybody. */
+  readonly priority?: number;
 }
 
 /** Starts a process in its own session; returns its pid. It does not die with us. */
 export function spawnDetached(file: string, args: readonly string[], options: DetachedOptions): number {
   const log = openSync(options.logFile, "a", 0o600);
   try {
-    const child = startUnhurried(() =>
+    const { priority } = options;
+    const start = () =>
       spawn(file, args, {
         detached: true,
         stdio: ["ignore", log, log],
         shell: false,
         ...given({ cwd: options.cwd }),
         ...(options.env === undefined ? {} : { env: { ...options.env } }),
-      }),
-    );
+      });
+    const child = priority === undefined ? startUnhurried(start) : startAt(priority, start);
     child.on("error", () => {
       // The caller waits for readiness and reports what the log says.
     });

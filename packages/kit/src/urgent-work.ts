@@ -31,6 +31,22 @@ export function startUnhurried<T>(start: () => T): T {
   }
 }
 
+/** Starts a process that goes before others, or after them, for as long as it runs (nice). Without the right to it as any other. */
+export function startAt<T>(priority: number, start: () => T): T {
+  const before = getPriority();
+  try {
+    setPriority(priority);
+  } catch (err) {
+    ignore(err, "only root may");
+    return start();
+  }
+  try {
+    return start();
+  } finally {
+    setPriority(before);
+  }
+}
+
 function hurry(): void {
   try {
     const before = getPriority();

@@ -14,6 +14,11 @@ import { clientUrl, peerUrl, type EmbeddedEtcdSettings, type EtcdPlaces } from "
 const PROGRAMS = ["/usr/bin/etcd", "/usr/local/bin/etcd", "/usr/sbin/etcd"];
 const STOP_PATIENCE_MS = 10_000;
 const LAST_WORDS_BYTES = 1_500;
+/**
+ * On a node whose guests take all they can get the other members wait for this one, and with them whoever changes anything: a
+ * guest that moves stands still until they have agreed on whose it is.
+ */
+const PRIORITY = -10;
 /** etcd's own limit is 2 GiB; it advises against more than this. */
 const QUOTA_BYTES = 8 * 1024 ** 3;
 
@@ -45,7 +50,8 @@ export async function startEtcd(places: EtcdPlaces, member: MemberStart): Promis
     await stopEtcd(places);
   }
   const [file = "", ...args] = command;
-  const pid = spawnDetached(file, args, { logFile: places.log, cwd: "/", env: { ...MINIMAL_ENV } });
+  const how = { logFile: places.log, cwd: "/", env: { ...MINIMAL_ENV }, priority: PRIORITY };
+  const pid = spawnDetached(file, args, how);
   const identity = identify(pid);
   if (identity !== undefined)
     writeFileAtomic(places.note, `${JSON.stringify({ process: identity, command })}\n`);
