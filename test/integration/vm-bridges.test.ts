@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { createServer, type AddressInfo, type Server } from "node:net";
 import { describe } from "vitest";
+import { kernelLink } from "@gpve/agent/infrastructure/net/kernel-links.ts";
 import { VmBridges } from "@gpve/agent/infrastructure/net/vm-bridges.ts";
 import { vmNetworkConformance } from "@gpve/agent/testing/vm-network-conformance.ts";
 import { exec, type Exec } from "@gpve/kit/exec.ts";
@@ -20,13 +21,31 @@ describe.skipIf(missing.length > 0)("bridges of the kernel", () => {
     const name = `gpve-br-${process.pid}-${worlds++}`;
     await exec("ip", ["netns", "add", name]);
     const inside: Exec = (file, args, options) => exec("ip", ["netns", "exec", name, file, ...args], options);
+    // Its view of /sys is that network's.
+    const filesInside = {
+      read: (path: string) =>
+        inside("cat", [path]).then(
+          ({ stdout }) => stdout,
+          () => undefined,
+        ),
+      list: (path: string) =>
+        inside("ls", [path]).then(
+          ({ stdout }) => stdout.split("\n").filter(Boolean),
+          () => [],
+        ),
+    };
     const link = (...args: string[]) => inside("ip", ["link", ...args]);
     const bridges = ["vmbr0", "vmbr1"] as const;
     for (const bridge of bridges) await link("add", bridge, "type", "bridge");
     await link("set", "vmbr0", "mtu", "1400");
     const taps = new Set<string>();
     const open = () =>
-      new VmBridges({ instanceId: "abcdef", exec: inside, exists: (device) => taps.has(device) });
+      new VmBridges({
+        instanceId: "abcdef",
+        exec: inside,
+        exists: (device) => taps.has(device),
+        link: (device) => kernelLink(filesInside, device),
+      });
     const servers: Server[] = [];
     return {
       network: open(),

@@ -1,7 +1,7 @@
 import { clusterBridgeRefusal, isClusterBridge } from "@gpve/domain/vcluster/cluster-bridge.ts";
 import { missing, refused } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { NetInterface } from "./interfaces.ts";
+import type { KernelLink } from "./kernel-links.ts";
 
 export interface NicWish {
   /** "net0" */
@@ -12,7 +12,7 @@ export interface NicWish {
 }
 
 /** Throws, with the reason in words a person can act on, when a NIC cannot be put on its bridge. */
-export function checkBridge(nic: NicWish, interfaces: readonly NetInterface[]): void {
+export function checkBridge(nic: NicWish, interfaces: readonly KernelLink[]): void {
   if (isClusterBridge(nic.bridge)) throw refused(`${nic.key}: ${clusterBridgeRefusal(nic.bridge)}`);
   const bridge = interfaces.find(({ name }) => name === nic.bridge);
   if (bridge === undefined) throw missing(`bridge '${nic.bridge}' does not exist`);

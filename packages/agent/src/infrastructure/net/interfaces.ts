@@ -40,10 +40,6 @@ export async function listInterfaces(exec: Exec = systemExec): Promise<NetInterf
   return parseInterfaces(stdout);
 }
 
-export async function listBridges(exec: Exec = systemExec): Promise<NetInterface[]> {
-  return (await listInterfaces(exec)).filter(({ kind }) => kind === "bridge");
-}
-
 /** Bridges guests may be on, by name, with the interfaces of the host in them: a guest's are known by the guest. */
 export function bridgeFacts(interfaces: readonly NetInterface[]): BridgeFacts[] {
   const isGuests = ({ kind }: NetInterface): boolean => kind === "tun" || kind === "veth";

@@ -7,11 +7,12 @@ import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { hostFiles } from "../facts/host-files.ts";
 import { parseResolvConf } from "../host/resolv-conf.ts";
 import type { HostBridge, KeyedNet, VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
-import { listInterfaces } from "./interfaces.ts";
-import { kernelBridge } from "./nat/nat-network.ts";
+import { kernelLink, type KernelLink } from "./kernel-links.ts";
+import { instanceBridgeName, kernelBridge } from "./nat/nat-network.ts";
 import { HostWall } from "./filter/host-wall.ts";
 import { MacFilter } from "./filter/mac-filter.ts";
 import { natTableName } from "./nat/nat-table.ts";
@@ -26,6 +27,8 @@ export interface VmBridgesOptions {
   readonly exec: Exec;
   /** Whether the kernel has an interface of that name. */
   readonly exists?: (name: string) => boolean;
+  /** What it is. */
+  readonly link?: (name: string) => Promise<KernelLink | undefined>;
 }
 
 export class VmBridges implements VmNetwork {
@@ -35,6 +38,7 @@ export class VmBridges implements VmNetwork {
   readonly hostWall: HostWall | undefined;
   readonly #options: VmBridgesOptions;
   readonly #exists: (name: string) => boolean;
+  readonly #link: (name: string) => Promise<KernelLink | undefined>;
   /** Unknown at first: an agent before this one may have made some. */
   #mayHaveLimits = true;
 
@@ -44,12 +48,14 @@ export class VmBridges implements VmNetwork {
     this.macFilter = new MacFilter({ exec: options.exec, table });
     this.hostWall =
       process.getuid?.() === 0 ? new HostWall({ exec: options.exec, table, nameServers }) : undefined;
+    this.#link = options.link ?? ((name) => kernelLink(hostFiles, name));
     this.#exists = options.exists ?? ((name) => existsSync(`/sys/class/net/${name}`));
   }
 
   async bridge(key: string, net: NetDevice): Promise<HostBridge> {
-    const interfaces = await listInterfaces(this.#options.exec);
     const named = net.bridge ?? "";
+    const names = [named, instanceBridgeName(named, this.#options.instanceId)];
+    const interfaces = (await Promise.all(names.map(this.#link))).filter((link) => link !== undefined);
     const device = kernelBridge(named, this.#options.instanceId, interfaces);
     checkBridge(
       {

@@ -14,7 +14,7 @@ import { ignore } from "@gpve/kit/background.ts";
 import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
 import type { HostFiles } from "../facts/host-files.ts";
 import { parseCpuInfo } from "../facts/proc-cpuinfo.ts";
-import { listBridges } from "../net/interfaces.ts";
+import { bridgeMtus } from "../net/kernel-links.ts";
 import type { QemuKnowledge } from "./qemu-probe.ts";
 
 export interface HostFactsDeps {
@@ -105,7 +105,7 @@ export async function readHostFacts(
       (kib) => kib / 1024,
     ),
     numaNodes: await numbered("/sys/devices/system/node", /^node(\d+)$/),
-    bridgeMtu: Object.fromEntries((await listBridges(exec)).map(({ name, mtu }) => [name, mtu])),
+    bridgeMtu: await bridgeMtus(files),
     firmware,
     hwCapabilities: {},
     pciDevices: await files.list("/sys/bus/pci/devices"),

@@ -68,11 +68,15 @@ describe("the facts behind a command line", () => {
       node: "n1",
       files: host(
         {
+          "/sys/class/net/vmbr0/mtu": "1400\n",
+          "/sys/class/net/eth0/mtu": "9000\n",
           "/proc/cpuinfo":
             "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: vmx aes\naddress sizes\t: 46 bits physical, 48 bits virtual\n",
           "/etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.2026-01.x:y\n",
         },
         {
+          "/sys/class/net": ["eth0", "vmbr0"],
+          "/sys/class/net/vmbr0/bridge": ["vlan_filtering"],
           "/dev": ["ttyS0", "null"],
           "/dev/dri": ["renderD128"],
           "/sys/kernel/mm/hugepages": ["hugepages-2048kB", "hugepages-1048576kB"],
@@ -81,7 +85,6 @@ describe("the facts behind a command line", () => {
           "/usr/lib/ipxe/qemu": ["efi-virtio.rom", "efi-e1000.rom"],
         },
       ),
-      exec: says('[{"ifindex":1,"ifname":"vmbr0","mtu":1400,"linkinfo":{"info_kind":"bridge"}}]'),
       qemu,
       kvmUsable: true,
       folder,

@@ -31,7 +31,11 @@ export function instanceBridgeName(name: string, instanceId: string): string {
 }
 
 /** The kernel's name of a bridge that a guest's configuration names. */
-export function kernelBridge(name: string, instanceId: string, interfaces: readonly NetInterface[]): string {
+export function kernelBridge(
+  name: string,
+  instanceId: string,
+  interfaces: readonly Pick<NetInterface, "name">[],
+): string {
   const own = instanceBridgeName(name, instanceId);
   return interfaces.some((found) => found.name === own) ? own : name;
 }
