@@ -11,7 +11,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -258,10 +257,7 @@ int carry_main(int count, char **words) {
   signal(SIGPIPE, SIG_IGN);
   // A guest stands still for it in the end. Without the right to it nothing changes.
   if (getpriority(PRIO_PROCESS, 0) > URGENT && setpriority(PRIO_PROCESS, 0, URGENT) != 0) failure_clear();
-  // But it interrupts nobody: woken by each piece of 16 KiB, it would take turns with the QEMU that sends, and both would take
-  // twice the time. So a piece may wait for the one that runs, which is no longer than some milliseconds.
-  struct sched_param none = {0};
-  if (sched_setscheduler(0, SCHED_BATCH, &none) != 0) failure_clear();
+  carry_unhurried(true);
   bool listens = count == 5 && strcmp(words[0], "listen") == 0;
   if (!listens && !(count == 4 && strcmp(words[0], "dial") == 0)) return fail("carry dial ADDRESS PORT PATH | carry listen ADDRESS PEER PATH UID"), quit();
   if (!told_secret()) return quit();

@@ -1,11 +1,12 @@
 // What a guest sends goes to another node, and what comes from there to the guest, as it is: both ends encrypt it themselves.
 // Little of it is under way at any moment, since the guest stands still for that in the end. Standard input is how the agent
 // holds the line: with its end the line is cut, whatever became of the agent. `allow BYTES` there says how much the guest may
-// still send; for more nothing is carried any more and `exceeded` is said.
+// still send; for more nothing is carried any more and `exceeded` is said. `hurry` says that the guest stands still.
 #include "supervisor.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,20 @@ static long long left_to_send = INT64_MAX;
 static char words[64];
 static size_t word_bytes;
 
+// Woken by each piece of 16 KiB, it would take turns with the QEMU that sends, and both would take twice the time. So it interrupts
+// nobody who runs, until somebody waits for what little is left.
+void carry_unhurried(bool unhurried) {
+  struct sched_param none = {0};
+  if (sched_setscheduler(0, unhurried ? SCHED_BATCH : SCHED_OTHER, &none) != 0) failure_clear();
+}
+
+static bool understood(const char *word) {
+  if (strncmp(word, "allow ", 6) == 0) return number_in(word + 6, 0, INT64_MAX, "what may be sent", &left_to_send);
+  if (strcmp(word, "hurry") != 0) return false;
+  carry_unhurried(false);
+  return true;
+}
+
 // False when nobody holds the line any more, or says what nobody understands.
 static bool hear(void) {
   ssize_t got = read(0, words + word_bytes, sizeof words - 1 - word_bytes);
@@ -35,7 +50,7 @@ static bool hear(void) {
   char *end;
   while ((end = strchr(words, '\n')) != NULL) {
     *end = '\0';
-    if (strncmp(words, "allow ", 6) != 0 || !number_in(words + 6, 0, INT64_MAX, "what may be sent", &left_to_send)) return false;
+    if (!understood(words)) return false;
     word_bytes -= (size_t)(end + 1 - words);
     memmove(words, end + 1, word_bytes + 1);
   }

@@ -139,3 +139,4 @@ bool become_nobody(void);
 // carry.c: bytes between a unix socket of a guest and a line to another node; carry-open.c: both of them.
 int carry_main(int count, char **words);
 int carry_on(int guest, int line);
+void carry_unhurried(bool unhurried);

@@ -89,6 +89,8 @@ export interface ForwardedSocket {
   readonly path: string;
   /** From now on the guest may send so much; if it sends more, it is hung up on. */
   allow(bytes: number): void;
+  /** The guest stands still for what is under way. Where others carry it, it is no slower than it can be. */
+  hurry?(): void;
   /** It was hung up on for that. */
   readonly isExceeded: boolean;
   close(): Promise<void>;

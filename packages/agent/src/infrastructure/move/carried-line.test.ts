@@ -13,7 +13,7 @@ const root = join(import.meta.dirname, "../../../../..");
 const hasCompiler = existsSync("/usr/bin/cc");
 const needs = hasCompiler ? "" : " (SKIPPED, no C compiler: apt-get install gcc libc6-dev)";
 const SECRET = "5e".repeat(32);
-const SCHED_BATCH = 3;
+const [SCHED_OTHER, SCHED_BATCH] = [0, 3];
 const uid = process.getuid?.() ?? 0;
 
 describe.skipIf(!hasCompiler)(`a line that carries what others have encrypted${needs}`, () => {
@@ -173,11 +173,19 @@ describe.skipIf(!hasCompiler)(`a line that carries what others have encrypted${n
     await ended;
   });
 
-  test("interrupts nobody who sends or takes: that would be for every piece", async () => {
-    await dial(await listen());
+  test("interrupts nobody who sends or takes, which would be for every piece, until a guest stands still", async () => {
+    const line = await dial(await listen());
     const own = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && argvOf(pid).includes(folder));
     expect(own).toHaveLength(2);
     expect(own.map(policyOf)).toEqual([SCHED_BATCH, SCHED_BATCH]);
+    const { socket, heard } = guestConnects();
+    socket.write("you");
+    for (const each of lines) each.hurry();
+    await vi.waitFor(() => expect(own.map(policyOf)).toEqual([SCHED_OTHER, SCHED_OTHER]), {
+      timeout: 30_000,
+    });
+    await vi.waitFor(() => expect(heard()).toBe("heard you"), { timeout: 30_000 });
+    expect(line.isExceeded).toBe(false);
   });
 
   test("carries no more than is allowed, and says so before the guest hears of it", async () => {

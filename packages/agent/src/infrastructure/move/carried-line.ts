@@ -83,6 +83,11 @@ export class CarriedLine {
     if (this.#child.input.writable) this.#child.input.write(`allow ${Math.floor(bytes)}\n`);
   }
 
+  /** The guest stands still for what is under way. */
+  hurry(): void {
+    if (this.#child.input.writable) this.#child.input.write("hurry\n");
+  }
+
   close(): void {
     this.#child.kill();
   }

@@ -38,6 +38,7 @@ export async function forwardCarried(
   return {
     path,
     allow: (bytes) => line.allow(bytes),
+    hurry: () => line.hurry(),
     get isExceeded() {
       return line.isExceeded;
     },

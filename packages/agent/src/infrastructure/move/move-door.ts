@@ -73,6 +73,8 @@ export class MoveDoor {
   readonly #deps: MoveDoorDeps;
   /** Moves under way, by their names. */
   readonly #leads = new Map<string, TLSSocket>();
+  /** What their RAM comes by, where it does not come by us. */
+  readonly #lines = new Map<string, CarriedLine>();
 
   constructor(deps: MoveDoorDeps) {
     this.#deps = deps;
@@ -169,6 +171,7 @@ export class MoveDoor {
 
   /** Nobody waits for it. */
   #announce(move: GuestMove): void {
+    this.#lines.get(move.id)?.hurry();
     const { receiver, log } = this.#deps;
     background(log, "announcing a guest that comes", receiver.announce?.(move) ?? Promise.resolve());
   }
@@ -220,8 +223,13 @@ export class MoveDoor {
     const { path, ownerUid: uid = process.getuid?.() ?? 0 } = this.#deps.receiver.socketOf(move, RAM_CHANNEL);
     const secret = randomBytes(32).toString("hex");
     const { line, port } = await CarriedLine.listen(this.#deps.carrier, { address, peer, path, uid }, secret);
-    socket.once("close", () => line.close());
-    if (socket.destroyed) line.close();
+    this.#lines.set(move.id, line);
+    const cut = (): void => {
+      line.close();
+      this.#lines.delete(move.id);
+    };
+    socket.once("close", cut);
+    if (socket.destroyed) cut();
     return { line, place: { port, secret } };
   }
 

@@ -18,6 +18,7 @@ class MadeUpPeer implements MovePeers {
   readonly lost = new AbortController();
   met = 0;
   announced = 0;
+  hurried = 0;
   started = false;
   closed = false;
   forwarded: string[] = [];
@@ -53,6 +54,7 @@ class MadeUpPeer implements MovePeers {
         return {
           path: `/run/${channel}`,
           allow: (bytes) => void this.allowed.push(bytes),
+          hurry: () => void this.hurried++,
           get isExceeded() {
             return isExceeded();
           },
@@ -145,7 +147,7 @@ it("has the other node announce it as soon as it stands still", async () => {
   let looks = 0;
   qmp?.answers.set("query-migrate", () => {
     if (++looks === 1) qmp.emit("STOP", {});
-    if (looks === 2) expect(peers.announced).toBe(1);
+    if (looks === 2) expect(peers).toMatchObject({ announced: 1, hurried: 1 });
     return { status: looks < 3 ? "device" : "completed" };
   });
   expect((await moved()).exitStatus).toBe("OK");

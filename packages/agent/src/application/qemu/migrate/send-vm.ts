@@ -215,7 +215,10 @@ export async function streamVm(
       const stoppedAt = await stream(host, ram.path, process, values, {
         ...work,
         ...given({ atStandstill }),
-        atRest: () => peer.announce?.(),
+        atRest: () => {
+          ram.hurry?.();
+          peer.announce?.();
+        },
         line: ram,
       });
       return { close, stoppedAt };
