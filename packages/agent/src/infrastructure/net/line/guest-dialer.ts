@@ -116,7 +116,7 @@ export class BridgeDialer implements GuestDialer {
     if (first !== undefined) return first;
     throw new AppError(
       "object.conflict",
-      `cannot open ${wanted}: node ${node} has seen no address at its cards yet; name the address (address=), or try again when the guest has sent something`,
+      `cannot open ${wanted}: node ${node} has seen no address at its cards yet; name the address (address=, gpvectl --address), or try again when the guest has sent something`,
     );
   }
 
