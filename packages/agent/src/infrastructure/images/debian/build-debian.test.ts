@@ -34,7 +34,7 @@ describe("building a Debian image", () => {
         mkdirSync(dirname(join(folder, path)), { recursive: true });
         writeFileSync(join(folder, path), data);
       };
-      if (file === "perl") {
+      if (file === "unshare") {
         put("root/usr/lib/grub/i386-pc/boot.img", new Uint8Array(512).fill(7));
         put("root/boot/grub/keep", "");
         put("root/etc/default/keep", "");
@@ -75,7 +75,9 @@ describe("building a Debian image", () => {
     expect(uefi("debian/grub.cfg")).toContain("configfile $prefix/grub.cfg\n");
     expect(existsSync(join(folder, "root/etc/ssh/ssh_host_rsa_key"))).toBe(false);
     expect(readFileSync(join(folder, "root/etc/machine-id"), "utf8")).toBe("");
-    expect(calls.find(([file]) => file === "perl")).toContain("bookworm");
+    const bootstrap = calls.find((call) => call.includes("perl"));
+    expect(bootstrap).toContain("bookworm");
+    expect(bootstrap?.slice(0, 2), "its mounts go with it").toEqual(["unshare", "--mount"]);
     expect(readlinkSync(join(folder, "root/etc/resolv.conf"))).toBe("../run/resolvconf/resolv.conf");
     // Before the kernel is installed, with paths that a space does not cut.
     const presets = calls.flat().filter((arg) => arg.startsWith("--essential-hook=copy-in '"));

@@ -139,9 +139,13 @@ export function debianRecipe(
       await debian.unpack(TOOLS, join(folder, "archives"), tools);
       const presets = presetFiles(join(folder, "presets"));
       say(`installing ${DEBIAN_PACKAGES.length} packages and what they need: this takes minutes`);
+      // It mounts the host's /proc, /sys and more into the folder. In a mount namespace of its own these go with it, however it
+      // ends: else who removes the folder of a build that was cut off would walk into them.
       await exec(
-        "perl",
+        "unshare",
         [
+          ...["--mount", "--fork", "--kill-child"],
+          "perl",
           join(tools, "usr/bin/mmdebstrap"),
           "--mode=root",
           "--variant=minbase",
