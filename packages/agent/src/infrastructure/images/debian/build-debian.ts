@@ -144,7 +144,9 @@ export function debianRecipe(
       await exec(
         "unshare",
         [
-          ...["--mount", "--fork", "--kill-child"],
+          "--mount",
+          "--fork",
+          "--kill-child",
           "perl",
           join(tools, "usr/bin/mmdebstrap"),
           "--mode=root",
