@@ -199,6 +199,11 @@ describe("failures", () => {
           attempt,
         ),
       ).toContain(step);
+    const away = new AppError("node.unavailable", "Connection refused", { data: { status: 595 } });
+    expect(failureLine(away, attempt)).toContain("See which nodes answer: gpvectl node list.");
+    expect(failureLine(new AppError("node.unavailable", "cannot reach it"), attempt)).toContain(
+      "./gpve status",
+    );
     const noStorage = new AppError("request.invalid", "Parameter verification failed.", {
       errors: { storage: "No such storage." },
     });
