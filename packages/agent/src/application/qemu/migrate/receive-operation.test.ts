@@ -1,4 +1,5 @@
 // A VM that comes from another node, until it is ours or not.
+import { getPriority } from "node:os";
 import { readFileSync } from "node:fs";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { MoveKeys, MoveOffer } from "@gpve/domain/guest/move-channel.ts";
@@ -125,6 +126,32 @@ it("waits with its disks until it is ours, and goes on then", async () => {
   expect(world.values(100)["scsi0"]).toBe("local:100/vm-100-disk-0.raw,size=1M");
   await close();
 });
+
+it.skipIf(process.getuid?.() !== 0)(
+  "is urgent from the start of its QEMU until it runs here, or does not come, and no longer",
+  async () => {
+    const usual = getPriority();
+    const urgent = Math.min(usual, -5);
+    const came = await target();
+    const { volumes } = await came.prepare();
+    expect(getPriority()).toBe(usual);
+    await came.start();
+    expect(getPriority()).toBe(urgent);
+    await came.servers.handOver({ vmid: 100, moveId: "m" }, withVolumes(conf, volumes));
+    await came.idle();
+    expect(getPriority()).toBe(usual);
+    await came.close();
+    const stayed = await target();
+    await stayed.prepare();
+    await stayed.start();
+    await stayed.start();
+    expect(getPriority()).toBe(urgent);
+    stayed.gone.abort();
+    await stayed.idle();
+    expect(getPriority()).toBe(usual);
+    await stayed.close();
+  },
+);
 
 it("takes what goes by its name in place of a copy that is kept here, which it stays when the VM does not come", async () => {
   const { prepare, receive, copies, gone, idle, world, close } = await target();
