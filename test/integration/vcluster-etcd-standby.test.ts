@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SupervisedGuests } from "@gpve/agent/infrastructure/guest-process/supervised-guests.ts";
 import { supervisorBinary } from "@gpve/agent/infrastructure/supervisor/build.ts";
-import { ClusterNetworks } from "@gpve/agent/infrastructure/vcluster/cluster-network.ts";
+import { ClusterNetworks } from "@gpve/agent/infrastructure/vcluster/network/cluster-network.ts";
 import { ClusterStores } from "@gpve/agent/infrastructure/vcluster/cluster-stores.ts";
 import { kubeCall } from "@gpve/agent/infrastructure/vcluster/kube-api.ts";
 import { LinuxClusterHost } from "@gpve/agent/infrastructure/vcluster/linux-cluster-host.ts";

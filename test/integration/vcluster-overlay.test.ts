@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ClusterOverlays } from "@gpve/agent/infrastructure/vcluster/cluster-overlay.ts";
+import { ClusterOverlays } from "@gpve/agent/infrastructure/vcluster/network/cluster-overlay.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { nodeBinary, root } from "../support/gpve.ts";
 import type { OverlayNodeAnswer, OverlayNodeAsk } from "../support/overlay-node.ts";

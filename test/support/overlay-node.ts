@@ -3,7 +3,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { ClusterNetworks } from "@gpve/agent/infrastructure/vcluster/cluster-network.ts";
+import { ClusterNetworks } from "@gpve/agent/infrastructure/vcluster/network/cluster-network.ts";
 import type { ClusterOverlay } from "@gpve/domain/vcluster/overlay.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { type Child, startChild } from "@gpve/kit/testing/child.ts";

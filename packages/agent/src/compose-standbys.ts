@@ -15,7 +15,7 @@ import {
   standbyOperations,
 } from "./application/vcluster/standby/standby-operations.ts";
 import { standbyRoutes } from "./application/vcluster/standby/standby-routes.ts";
-import type { ClusterNetworks } from "./infrastructure/vcluster/cluster-network.ts";
+import type { ClusterNetworks } from "./infrastructure/vcluster/network/cluster-network.ts";
 import { EtcdFollowers, type EtcdFollowersDeps } from "./infrastructure/vcluster/standby/etcd-followers.ts";
 import { EtcdLeads, type EtcdLeadsDeps } from "./infrastructure/vcluster/standby/etcd-leads.ts";
 import type { EtcdPairFiles } from "./infrastructure/vcluster/standby/etcd-pair-files.ts";

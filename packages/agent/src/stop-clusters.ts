@@ -11,7 +11,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { ClusterFiles } from "./infrastructure/vcluster/cluster-files.ts";
-import { ClusterNetworks } from "./infrastructure/vcluster/cluster-network.ts";
+import { ClusterNetworks } from "./infrastructure/vcluster/network/cluster-network.ts";
 import { keptVnodes, vnodeId, vnodesFolder } from "./infrastructure/vnode/kept-vnodes.ts";
 import { VnodeCgroups } from "./infrastructure/vnode/vnode-cgroups.ts";
 import { VnodeView } from "./infrastructure/vnode/vnode-view.ts";

@@ -16,7 +16,7 @@ import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import type { WallWayOut } from "./cluster-wall.ts";
+import type { WallWayOut } from "./network/cluster-wall.ts";
 
 /** Whom Debian and its like trust; upstream's programs look there. */
 const TRUSTED = "/etc/ssl/certs/ca-certificates.crt";

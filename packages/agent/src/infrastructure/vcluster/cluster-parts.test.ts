@@ -7,9 +7,9 @@ import { controlPlaneCertificates } from "@gpve/domain/vcluster/certificates.ts"
 import type { Exec } from "@gpve/kit/exec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
-import { ClaimedNetworks } from "./claimed-networks.ts";
-import { ClusterNetworks } from "./cluster-network.ts";
-import { ClusterWall, wallRules } from "./cluster-wall.ts";
+import { ClaimedNetworks } from "./network/claimed-networks.ts";
+import { ClusterNetworks } from "./network/cluster-network.ts";
+import { ClusterWall, wallRules } from "./network/cluster-wall.ts";
 import { GuestFolder } from "../guest-process/guest-folder.ts";
 
 let folder: string;

@@ -2,7 +2,7 @@ import type { ComponentStore } from "@gpve/domain/component/ports.ts";
 import type { ClusterFront } from "@gpve/domain/vcluster/cluster-front.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
-import type { ClusterNetworks } from "./cluster-network.ts";
+import type { ClusterNetworks } from "./network/cluster-network.ts";
 import type { ClusterStores } from "./cluster-stores.ts";
 import type { SelfProgram } from "./store-process.ts";
 

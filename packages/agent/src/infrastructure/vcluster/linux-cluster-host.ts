@@ -28,7 +28,7 @@ import type { SupervisedGuest } from "../guest-process/supervised-guest.ts";
 import { writeIssuer } from "./cluster-issuer.ts";
 import { ClusterFiles } from "./cluster-files.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
-import type { ClusterNetwork } from "./cluster-network.ts";
+import type { ClusterNetwork } from "./network/cluster-network.ts";
 import { EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
 import { EtcdPart } from "./etcd-part.ts";
 import { equipCluster } from "./equip-cluster.ts";

@@ -39,7 +39,7 @@ import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { sumUsage } from "../guest-process/sum-usage.ts";
 import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
 import type { ClusterKeys } from "../vcluster/cluster-keys.ts";
-import type { ClusterNetworks } from "../vcluster/cluster-network.ts";
+import type { ClusterNetworks } from "../vcluster/network/cluster-network.ts";
 import { keptVnodes, vnodeId } from "./kept-vnodes.ts";
 import { VnodeCgroups } from "./vnode-cgroups.ts";
 import { importImages, type WorkerProgram } from "./vnode-images.ts";

@@ -14,7 +14,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { SupervisedGuest } from "../../guest-process/supervised-guest.ts";
 import { ClusterKeys } from "../../vcluster/cluster-keys.ts";
-import { ClusterNetworks } from "../../vcluster/cluster-network.ts";
+import { ClusterNetworks } from "../../vcluster/network/cluster-network.ts";
 import { MachineVnodeHost } from "./machine-vnode-host.ts";
 
 const spec = readVirtualClusterSpec({ isolationLevel: "L3", workerNodes: { count: 1 } });

@@ -39,7 +39,7 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import { sumUsage } from "../../guest-process/sum-usage.ts";
 import type { SupervisedQemus } from "../../guest-process/supervised-qemus.ts";
 import type { ClusterKeys } from "../../vcluster/cluster-keys.ts";
-import type { ClusterNetworks } from "../../vcluster/cluster-network.ts";
+import type { ClusterNetworks } from "../../vcluster/network/cluster-network.ts";
 import { tarArchive, type TarEntry } from "../tar-archive.ts";
 import { ensureVnodeKeys } from "../vnode-keys.ts";
 import { VnodeVolumes } from "../vnode-volumes.ts";
