@@ -2,6 +2,7 @@
 // sequences of faults; GPVE_HA_SEQUENCES how many.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { generator } from "@gpve/domain/ha/testing/random-faults.ts";
 import { networkProblem } from "@gpve/kit/testing/cluster/test-network.ts";
 import { afterAll, beforeAll, describe, expect, onTestFailed, test, vi } from "vitest";
 import { DiskWitness, HaLab, HA_VMID, type Loss } from "../support/ha-lab.ts";
@@ -208,14 +209,3 @@ describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => 
     expect(readFileSync(join(lab.data, "lab.json"), "utf8")).toContain("nodes");
   });
 });
-
-/** Mulberry32. */
-function generator(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}

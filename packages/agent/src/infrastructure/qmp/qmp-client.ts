@@ -57,9 +57,12 @@ export class QmpClient implements Qmp {
     const commands = client.#connection(options.signal);
     const [heard, spoken] = await Promise.allSettled([events, commands]);
     if (heard.status === "fulfilled") client.#watch(heard.value);
-    if (heard.status === "fulfilled" && spoken.status === "fulfilled") return client;
-    client.close();
-    throw heard.status === "rejected" ? heard.reason : Object(spoken).reason;
+    for (const end of [heard, spoken]) {
+      if (end.status === "fulfilled") continue;
+      client.close();
+      throw end.reason;
+    }
+    return client;
   }
 
   /** For a QEMU that does not answer now: both monitors are tried until it does, or has gone. */

@@ -68,8 +68,8 @@ function healed(sids: readonly string[]): readonly (readonly string[])[] {
   ];
 }
 
-/** Mulberry32. */
-function generator(seed: number): () => number {
+/** Mulberry32: the same seed, the same numbers from 0 up to 1. */
+export function generator(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

@@ -208,6 +208,27 @@ describe("saves of virtual clusters at a server", () => {
     expect(asked.at(-1)?.params["spec"]).toMatchObject({ quota: { storage: 0 } });
   });
 
+  test("of one whose pods may be root is for who may let them, in another's place and beside it", async () => {
+    const { saves, asked, says, specOf } = await world();
+    says({ workerNodes: { count: 1, privileged: true } });
+    const require = (path: string, privileges: readonly string[]): void => {
+      if (privileges.includes("Sys.Console")) throw new AppError("access.denied", `not ${path}`);
+    };
+    const tenant = { ...ctx, access: { ...ctx.access, require } } as unknown as RequestContext;
+    const before = specOf("demo");
+    for (const [name, over] of [
+      ["demo", true],
+      ["fresh", false],
+    ] as const)
+      await expect(
+        saves.restore({ name, tenant: "a" }, { archive: ARCHIVE, over }, tenant, "r2"),
+      ).rejects.toThrow("not /");
+    expect(specOf("demo")).toEqual(before);
+    expect(asked.filter(({ route }) => route.endsWith("/restore"))).toEqual([]);
+    await saves.restore({ name: "demo", tenant: "a" }, { archive: ARCHIVE, over: true }, ctx, "r3");
+    expect(asked.at(-1)?.params["spec"]).toMatchObject({ workerNodes: { privileged: true } });
+  });
+
   test("goes into the tenant that is named, else into that of the one which is meant", async () => {
     const { saves, asked, vclusters, key } = await world();
     const to = (tenant: string | undefined, more: object, as = ctx) =>
