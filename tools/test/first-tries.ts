@@ -1,5 +1,6 @@
-// What failed at its first try and not at its second: a flaw that comes and goes is still a flaw, so the run fails,
-// unless the cause is known, is not ours, and somebody looks at it again by a day.
+// What failed at its first try and not at its second. A flaw that comes and goes is still a flaw: each is named at the end of
+// the run with what it said, and a strict run fails for it, unless the cause is known, is not ours, and somebody looks at it
+// again by a day.
 
 export interface KnownCause {
   readonly reason: string;
@@ -26,7 +27,7 @@ export interface FailedFile {
 export interface FirstTries {
   /** Failed only because of a known cause. */
   readonly excused: readonly { readonly file: string; readonly reason: string }[];
-  readonly inexcusable: readonly FailedFile[];
+  readonly unexplained: readonly FailedFile[];
 }
 
 /** `today` as "2026-11-16". */
@@ -37,12 +38,12 @@ export function judgeFirstTries(
 ): FirstTries {
   const valid = causes.filter(({ until }) => today <= until);
   const excused: { file: string; reason: string }[] = [];
-  const inexcusable: FailedFile[] = [];
+  const unexplained: FailedFile[] = [];
   for (const each of failed) {
     const reasons = each.failures.map((text) => valid.find(({ says }) => says.test(text))?.reason);
     const [reason] = reasons;
-    if (reason === undefined || reasons.includes(undefined)) inexcusable.push(each);
+    if (reason === undefined || reasons.includes(undefined)) unexplained.push(each);
     else excused.push({ file: each.file, reason });
   }
-  return { excused, inexcusable };
+  return { excused, unexplained };
 }
