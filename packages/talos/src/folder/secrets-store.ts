@@ -35,6 +35,13 @@ export interface OpenedSecrets {
 
 /** Makes and keeps them when there are none, unless the cluster was already made with others. */
 export async function openSecrets(place: ClusterFolder, around: Surroundings): Promise<OpenedSecrets> {
+  const opened = await draftSecrets(place, around);
+  if (opened.isNew) await writeSecrets(place, opened.bundle, around);
+  return opened;
+}
+
+/** The same for whoever only looks: new ones, which fit nothing that is there, are not kept. */
+export async function draftSecrets(place: ClusterFolder, around: Surroundings): Promise<OpenedSecrets> {
   const known = await readSecrets(place, around);
   if (known !== undefined) return { bundle: known, isNew: false };
   if (place.lock.appliedAt !== null) {
@@ -45,7 +52,6 @@ export async function openSecrets(place: ClusterFolder, around: Surroundings): P
     );
   }
   const bundle = await generateBundle(contracts[place.cluster.versions.contract], around.now);
-  await writeSecrets(place, bundle, around);
   return { bundle, isNew: true };
 }
 

@@ -1,6 +1,6 @@
 // Commands of day two, on a platform in memory whose machines nobody answers for: what needs a cluster says so.
 import { createHash } from "node:crypto";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { DEPLOYER_PRIVILEGES, FakePlatform, PlatformApi } from "@gpve/talos/testing/fake-platform.ts";
@@ -49,6 +49,22 @@ test("status and verify say what is wrong, to people, programs and as a page", a
   expect(JSON.parse((await talos(["verify", "-o", "json"])).out)).toMatchObject({ ok: false });
   expect(JSON.parse((await talos(["verify", "--json"])).out)).toMatchObject({ ok: false });
 });
+
+test.each([["status"], ["verify", "--outside"], ["drift"], ["destroy", "--name", "prod"]])(
+  "%s of a cluster that was never made makes no secrets",
+  async (...args) => {
+    await talos(["set", "protect.destroy=false"]);
+    const file = at("secrets.enc.yaml");
+    rmSync(file);
+    writeFileSync(at(".deployer", "prod", "lock.json"), "");
+    rmSync(at(".deployer"), { recursive: true });
+    platform.guests.clear();
+    const { out, err } = await talos(args);
+    expect(err).not.toContain("secrets");
+    expect(out).not.toBe("");
+    expect(existsSync(file)).toBe(false);
+  },
+);
 
 test("a cluster is destroyed only unprotected and by its name", async () => {
   await talos(["set", "protect.destroy=true"]);

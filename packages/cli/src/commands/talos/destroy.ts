@@ -1,6 +1,6 @@
 import type { CommandSpec } from "../../command.ts";
 import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
-import { needSecrets, withOpenCluster } from "./open.ts";
+import { secretsToLook, withOpenCluster } from "./open.ts";
 
 export const talosDestroy: CommandSpec = {
   name: "talos destroy",
@@ -20,7 +20,7 @@ export const talosDestroy: CommandSpec = {
       ]);
       const { name } = place.cluster.metadata;
       if (place.cluster.protect.destroy) refuseDestroy(place.cluster, name);
-      const secrets = await needSecrets(cli, place);
+      const secrets = await secretsToLook(cli, place);
       const lease = takeLease(place.folder, name);
       try {
         await withOpenCluster(cli, place, secrets, async ({ cluster }) => {

@@ -3,7 +3,7 @@ import type { Cli, CommandSpec } from "../../command.ts";
 import { applyPlace, doingOptions, yesOption } from "./apply.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { insideOptions } from "./checks.ts";
-import { needSecrets, withOpenCluster } from "./open.ts";
+import { secretsToLook, withOpenCluster } from "./open.ts";
 import { downtimeOption } from "./plan.ts";
 
 export const talosDrift: CommandSpec = {
@@ -26,7 +26,7 @@ export const talosDrift: CommandSpec = {
     explaining(cli, async () => {
       const place = await openFolder(cli, input);
       const { driftOf } = await import("@gpve/talos/status/drift.ts");
-      const secrets = await needSecrets(cli, place);
+      const secrets = await secretsToLook(cli, place);
       const found = await withOpenCluster(cli, place, secrets, async ({ cluster }) =>
         driftOf(cluster.desired(), await cluster.observe()),
       );

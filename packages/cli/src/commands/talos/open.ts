@@ -100,3 +100,9 @@ export async function needSecrets(cli: Cli, place: ClusterFolder): Promise<Secre
   if (isNew) cli.out.note(`Made the cluster's secrets: ${place.cluster.secrets.file}, encrypted.`);
   return bundle;
 }
+
+/** The same for what makes nothing: a cluster that was never made has none afterwards either. */
+export async function secretsToLook(cli: Cli, place: ClusterFolder): Promise<SecretsBundle> {
+  const { draftSecrets } = await import("@gpve/talos/folder/secrets-store.ts");
+  return (await draftSecrets(place, around(cli))).bundle;
+}

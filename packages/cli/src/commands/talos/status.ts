@@ -4,7 +4,7 @@ import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { ClusterStatus } from "@gpve/talos/status/cluster-status.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
-import { needSecrets, withOpenCluster } from "./open.ts";
+import { secretsToLook, withOpenCluster } from "./open.ts";
 import { allChecks, insideChoice, insideOptions } from "./checks.ts";
 
 const WATCH_MS = 5_000;
@@ -56,7 +56,7 @@ export const talosVerify: CommandSpec = {
   run: (cli, input) =>
     explaining(cli, async () => {
       const place = await openFolder(cli, input);
-      const secrets = await needSecrets(cli, place);
+      const secrets = await secretsToLook(cli, place);
       const checks = await withOpenCluster(cli, place, secrets, async (opened) => {
         const world = await opened.cluster.observe();
         return allChecks(cli, opened, world, place, { secrets, ...insideChoice(input) });
@@ -70,7 +70,7 @@ export const talosVerify: CommandSpec = {
 
 async function statusOf(cli: Cli, place: ClusterFolder): Promise<ClusterStatus> {
   const { clusterStatus } = await import("@gpve/talos/status/cluster-status.ts");
-  const secrets = await needSecrets(cli, place);
+  const secrets = await secretsToLook(cli, place);
   return withOpenCluster(cli, place, secrets, async ({ cluster }) =>
     clusterStatus(cluster.desired(), await cluster.observe(), cluster.lock, secrets),
   );
