@@ -26,16 +26,13 @@ export interface TalosGround {
   stop(): Promise<void>;
 }
 
-/** Of agents, beside the minimal one. */
-export type GroundEnv = Readonly<Record<string, string>>;
-
-export async function oneNode(bridge: string, network: string, env: GroundEnv = {}): Promise<TalosGround> {
+export async function oneNode(bridge: string, network: string): Promise<TalosGround> {
   // One that a killed run left is in the way.
   await exec("ip", ["link", "del", bridge], { okCodes: [0, 1] });
   await exec("ip", ["link", "add", bridge, "type", "bridge"]);
   await exec("ip", ["addr", "add", `${network}.1/24`, "dev", bridge]);
   await exec("ip", ["link", "set", bridge, "up"]);
-  const gpve = await startGpve({ env });
+  const gpve = await startGpve();
   const api = apiOf(gpve.credentials);
   await api("PUT", "/storage/local", { content: "iso,vztmpl,backup,snippets,import,images,rootdir" });
   return {
@@ -57,7 +54,8 @@ export async function oneNode(bridge: string, network: string, env: GroundEnv = 
   };
 }
 
-export async function threeNodes(env: GroundEnv = {}): Promise<TalosGround> {
+/** `env`: of agents, beside the minimal one. */
+export async function threeNodes(env: Readonly<Record<string, string>> = {}): Promise<TalosGround> {
   const lab = newLab(env);
   try {
     await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");

@@ -40,6 +40,7 @@ interface Access {
 }
 
 const PAUSE_MS = 500;
+const DELETED_NODE = /^\/api\/v1\/nodes\/([^/?]+)(\?|$)/;
 const MiB = 1024 ** 2;
 /** Enough for pods that look around; what they have together must fit into the machine that tests run on. */
 const SIZE = { cpu: "500m", memory: 512 * MiB };
@@ -87,7 +88,13 @@ export class TalosKubernetes {
 
   /** The port of an API server of the cluster, at each of the addresses. */
   front(secrets: SecretsBundle, host: string, isUp: () => boolean): Promise<number> {
-    return this.#serve(secrets, [host], host, () => (isUp() ? this.#access : undefined));
+    return this.#serve(
+      secrets,
+      [host],
+      host,
+      () => (isUp() ? this.#access : undefined),
+      (hostname) => this.#leave(hostname),
+    );
   }
 
   /** The same for the scratch cluster of a drill, whose machine passes it on. */
@@ -166,11 +173,32 @@ export class TalosKubernetes {
     return done;
   }
 
+  /** Whose node is deleted is off, and so has to be its kubelet, or it registers again. */
+  #leave(hostname: string): Promise<void> {
+    return this.#alone(async () => {
+      this.#joined.delete(hostname);
+      await this.#scale();
+    });
+  }
+
   async #catchUp(machines: readonly KubeletMachine[]): Promise<void> {
     const { name } = this.#options;
     for (const { hostname, hasJoined } of machines) if (hasJoined) this.#joined.add(hostname);
     for (const hostname of this.#joined)
       if (!machines.some((machine) => machine.hostname === hostname)) this.#joined.delete(hostname);
+    await this.#scale();
+    const [newest = this.#version] = machines
+      .flatMap(({ components }) => components ?? [])
+      .toSorted(compareVersions)
+      .toReversed();
+    if (compareVersions(newest, this.#version) <= 0) return;
+    await this.#ctl("vc", "upgrade", name, "--to", newest);
+    this.#version = newest;
+  }
+
+  /** One kubelet for each machine that has joined. */
+  async #scale(): Promise<void> {
+    const { name } = this.#options;
     for (const [pool, count] of this.#kubelets) {
       const numbers = [...this.#joined]
         .filter((hostname) => hostname.startsWith(`${pool}-`))
@@ -181,13 +209,6 @@ export class TalosKubernetes {
       await this.#ctl("vc", "scale", name, "--pool", pool, "--workers", String(wanted));
       this.#kubelets.set(pool, wanted);
     }
-    const [newest = this.#version] = machines
-      .flatMap(({ components }) => components ?? [])
-      .toSorted(compareVersions)
-      .toReversed();
-    if (compareVersions(newest, this.#version) <= 0) return;
-    await this.#ctl("vc", "upgrade", name, "--to", newest);
-    this.#version = newest;
   }
 
   async #ctl(...argv: readonly string[]): Promise<Said> {
@@ -222,14 +243,24 @@ export class TalosKubernetes {
     addresses: readonly string[],
     host: string,
     access: () => Access | undefined,
+    leave: (hostname: string) => Promise<void> = () => Promise.resolve(),
   ): Promise<number> {
     const pair = await serverCertificate(k8s, addresses);
     const options = { ...pair, ca: k8s.crt, requestCert: true, rejectUnauthorized: true };
     const server = createServer(options, (request, response) => {
       const to = access();
       // Nobody listens where no API server runs.
-      if (to === undefined) response.destroy();
-      else passOn(to, request, response);
+      if (to === undefined) {
+        response.destroy();
+        return;
+      }
+      const left = request.method === "DELETE" ? DELETED_NODE.exec(request.url ?? "")?.[1] : undefined;
+      if (left === undefined) passOn(to, request, response);
+      else
+        leave(left).then(
+          () => passOn(to, request, response),
+          () => response.destroy(),
+        );
     });
     this.#servers.push(server);
     server.listen(0, host);

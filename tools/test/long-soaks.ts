@@ -60,9 +60,9 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_TALOS_VMS: "1" },
   },
   {
-    name: "the story of a Talos cluster on three nodes, with a real Kubernetes and a real kubelet for each of seven machines",
+    name: "the story of a Talos cluster, with applies that are killed at eight other points",
     file: "test/integration/talos-story.test.ts",
-    env: { GPVE_TALOS_STORY: "1" },
+    env: { GPVE_TALOS_STORY_KILLS: "8" },
   },
   {
     name: "a Talos cluster's life, stopped after every line of its journal",
