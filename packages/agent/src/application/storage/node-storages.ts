@@ -91,7 +91,13 @@ export class NodeStorages {
   /** An enabled storage of this node, activated. Throws with PVE's texts. */
   async open(storage: string, content?: VolumeType): Promise<OpenStorage> {
     const found = this.find(storage, content);
-    await found.plugin.activate();
+    try {
+      await found.plugin.activate();
+    } catch (err) {
+      // What was seen of it before is not so any more.
+      this.#remember(found.definition).checkedAt = Number.NEGATIVE_INFINITY;
+      throw err;
+    }
     return found;
   }
 
