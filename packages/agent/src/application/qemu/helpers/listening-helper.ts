@@ -44,6 +44,23 @@ export async function untilListening(
   if (why !== undefined) throw helperFailed(process, why);
 }
 
+/** What is to be said where it was needed and does not run any more; undefined = it runs. */
+export async function whyEnded(
+  process: Pick<GuestProcess, "label" | "hasExited" | "exited">,
+): Promise<AppError | undefined> {
+  if (!process.hasExited) return undefined;
+  const { cause, exitCode, signal, outOfMemory, lastWords } = await process.exited;
+  const how = [
+    cause,
+    ...(exitCode === undefined ? [] : [`exit code ${exitCode}`]),
+    ...(signal === undefined ? [] : [`signal ${signal}`]),
+    ...(outOfMemory ? ["out of memory"] : []),
+  ].join(", ");
+  return startFailed(
+    `the ${process.label} ended before QEMU spoke to it (${how}): ${lastWords.trim() || "it said nothing"}`,
+  );
+}
+
 export function helperFailed({ label }: Pick<GuestProcess, "label">, why: string): AppError {
   return startFailed(`failed to start the ${label}: ${why}`);
 }

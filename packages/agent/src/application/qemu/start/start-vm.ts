@@ -14,6 +14,7 @@ import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { QemuProcess, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { applyCloudinit, type CloudinitDrivePorts } from "../config/cloudinit-drive.ts";
 import { dropInconsistentBitmaps } from "../chain/track-changes.ts";
+import { whyEnded } from "../helpers/listening-helper.ts";
 import { startTpm, stopTpm } from "../helpers/tpm.ts";
 import {
   startUserNetworks,
@@ -117,8 +118,10 @@ async function withHelpers(
     const networks = await startUserNetworks(host, vmid, values, work.signal);
     await start([...shares, ...networks, ...(tpm === undefined ? [] : [tpm.socket])]);
   } catch (err) {
+    // Else nothing is told but that QEMU misses its socket.
+    const why = tpm === undefined ? undefined : await whyEnded(tpm.process);
     await stopHelpers(host, vmid);
-    throw err;
+    throw why ?? err;
   }
 }
 
