@@ -254,7 +254,8 @@ describe.skipIf(!canRun)("a virtual cluster of three replicas", () => {
     await expectApiFrom(own);
     await expectApiFrom(other);
     await lab.fault("heal", lost);
-    await expect.poll(serving, { timeout: 300_000, interval: 1_000 }).toContain(lost);
+    // On that node, or where it was put meanwhile: a busy machine takes longer for all this than a node may be away.
+    await expect.poll(serving, { timeout: 300_000, interval: 1_000 }).toHaveLength(3);
     await write("third");
     await expectAllWritten();
     await expect.poll(readyWorkers, { timeout: 300_000, interval: 1_000 }).toContain(gone);

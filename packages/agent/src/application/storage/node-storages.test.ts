@@ -83,17 +83,17 @@ describe("what is reported of storages", () => {
   });
 
   test("one that has just refused to be used is looked at again, however fresh the last look", async () => {
-    let problem: Error | undefined;
-    const { storages, arrive } = world(() =>
-      problem === undefined ? Promise.resolve() : Promise.reject(problem),
-    );
+    const refusals: Error[] = [];
+    const { storages, arrive } = world(async () => {
+      for (const refusal of refusals) throw refusal;
+    });
     arrive("local");
     const status = async (): Promise<boolean> => {
       const [local] = storages.definitions();
       return local !== undefined && (await storages.status(local)).active;
     };
     expect(await status()).toBe(true);
-    problem = new Error("it is a link now");
+    refusals.push(new Error("it is a link now"));
     expect(await status()).toBe(true);
     await expect(storages.open("local")).rejects.toThrow("it is a link now");
     expect(await status()).toBe(false);
