@@ -1,6 +1,7 @@
 // What one round of the manager changes, collected while it decides and committed afterwards: by whoever leads, on what
 // it saw, or not at all. A round that cannot be committed never was.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
 import { guestCollection, withOwner } from "@gpve/domain/guest/guest-record.ts";
 import {
@@ -131,9 +132,7 @@ function liveMoves(status: ManagerStatus | undefined) {
 /** Whatever order its keys have. */
 function text(value: unknown): string {
   return JSON.stringify(value, (_key, each: unknown) =>
-    typeof each === "object" && each !== null && !Array.isArray(each)
-      ? Object.fromEntries(Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : each,
+    isObject(each) ? Object.fromEntries(Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1))) : each,
   );
 }
 
