@@ -6,7 +6,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { readFileTail } from "@gpve/kit/file-tail.ts";
-import { identify, isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
+import { identify, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
 import { endProcess, livingProcess } from "../long-lived-process.ts";
 import { selfCommand } from "../self-command.ts";
