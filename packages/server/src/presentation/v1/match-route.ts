@@ -1,7 +1,7 @@
 // Finds the declared route of a request.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { V1_PREFIX } from "@gpve/contracts/v1/routes.ts";
-import type { V1Route } from "@gpve/contracts/v1/routes.ts";
+import { V1_PREFIX, type V1Route } from "@gpve/contracts/v1/routes.ts";
+import { pathSegments } from "@gpve/domain/schema/path-segments.ts";
 
 export type RouteMatch =
   | { readonly kind: "found"; readonly route: V1Route; readonly params: Readonly<Record<string, string>> }
@@ -14,13 +14,13 @@ export class RouteTable {
   constructor(routes: readonly V1Route[]) {
     // Literal segments before parameters, so that /nodes/{name}/probe and the like never depend on order.
     this.#routes = routes
-      .map((route) => ({ route, segments: split(route.path) }))
+      .map((route) => ({ route, segments: pathSegments(route.path) }))
       .toSorted((a, b) => parameters(a.segments) - parameters(b.segments));
   }
 
   /** `path` is as in the request line, without the query. Segments are decoded after the split. */
   match(method: string, path: string): RouteMatch {
-    const segments = split(path.slice(V1_PREFIX.length)).map(decodeSegment);
+    const segments = pathSegments(path.slice(V1_PREFIX.length)).map(decodeSegment);
     const fitting = this.#routes.filter(({ segments: wanted }) => fits(wanted, segments));
     const found = fitting.find(({ route }) => route.method === method);
     if (found !== undefined) {
@@ -71,10 +71,6 @@ export function readQuery(route: V1Route, text: string): Readonly<Record<string,
     values[name] = value;
   }
   return values;
-}
-
-function split(path: string): string[] {
-  return path.split("/").filter((segment) => segment !== "");
 }
 
 function decodeSegment(segment: string): string {
