@@ -26,7 +26,7 @@ export function fillPath(template: string, params: PveValues): { path: string; r
       });
     }
     used.add(name);
-    return encodeURIComponent(scalar(value as string | number | boolean));
+    return encodeURIComponent(pveText(value as string | number | boolean));
   });
   return { path, rest: Object.fromEntries(Object.entries(params).filter(([name]) => !used.has(name))) };
 }
@@ -39,13 +39,14 @@ export function encodeParams(params: PveValues): string {
     const values = Array.isArray(value) ? (value as readonly (string | number | boolean)[]) : [value];
     for (const one of values) {
       pairs.push(
-        `${encodeURIComponent(name)}=${encodeURIComponent(scalar(one as string | number | boolean))}`,
+        `${encodeURIComponent(name)}=${encodeURIComponent(pveText(one as string | number | boolean))}`,
       );
     }
   }
   return pairs.join("&");
 }
 
-function scalar(value: string | number | boolean): string {
+/** As PVE takes a value: booleans are 1 and 0. */
+export function pveText(value: string | number | boolean): string {
   return typeof value === "boolean" ? (value ? "1" : "0") : String(value);
 }
