@@ -1,6 +1,7 @@
 // What the local manager has done with guests: operations of this node, begun in one round and asked about in the next.
 import { randomUUID } from "node:crypto";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { vmidOfSid } from "@gpve/domain/ha/collections.ts";
 import type { GuestActions, Outcome } from "@gpve/domain/ha/environment.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -37,10 +38,10 @@ export class GuestOrders implements GuestActions {
     this.#deps = deps;
   }
 
-  isHere = (sid: string): boolean => this.#deps.isHere(vmidOf(sid));
+  isHere = (sid: string): boolean => this.#deps.isHere(vmidOfSid(sid));
 
   isRunning = (sid: string): boolean => {
-    const running = this.#deps.kindOf(vmidOf(sid)).isRunning(vmidOf(sid));
+    const running = this.#deps.kindOf(vmidOfSid(sid)).isRunning(vmidOfSid(sid));
     // What has been begun is not over before its end was asked for.
     const work = this.#current(sid);
     if (work !== undefined) return work.what !== "start";
@@ -48,18 +49,18 @@ export class GuestOrders implements GuestActions {
   };
 
   start = (sid: string): Outcome => {
-    const { operations } = this.#deps.kindOf(vmidOf(sid));
+    const { operations } = this.#deps.kindOf(vmidOfSid(sid));
     return this.#follow(sid, "start", operations.start, {});
   };
 
   stop = (sid: string, timeoutS: number | undefined): Outcome => {
-    const { operations } = this.#deps.kindOf(vmidOf(sid));
+    const { operations } = this.#deps.kindOf(vmidOfSid(sid));
     const args = { timeoutSeconds: timeoutS ?? STOP_SECONDS, forceStop: true };
     return this.#follow(sid, "stop", operations.shutdown, args);
   };
 
   canMove = (sid: string, target: string): boolean => {
-    const why = this.#deps.notMovable(vmidOf(sid), target);
+    const why = this.#deps.notMovable(vmidOfSid(sid), target);
     if (why === undefined) return true;
     this.#deps.log.warn({ sid, target }, `${sid} cannot go to ${target}: ${why}`);
     this.#reasons.set(sid, why);
@@ -70,7 +71,7 @@ export class GuestOrders implements GuestActions {
   move = (sid: string, target: string, order: string): Outcome => {
     const known = this.#current(sid)?.what;
     if (known === undefined && !this.isRunning(sid)) return true;
-    const { move } = this.#deps.kindOf(vmidOf(sid)).operations;
+    const { move } = this.#deps.kindOf(vmidOfSid(sid)).operations;
     if (move === undefined) return this.stop(sid, undefined);
     return this.#follow(sid, "move", move, { moveId: order, target, online: true, withLocalDisks: false });
   };
@@ -104,7 +105,7 @@ export class GuestOrders implements GuestActions {
 
   async #run(sid: string, type: string, args: object): Promise<boolean> {
     const { engine, log } = this.#deps;
-    const vmid = vmidOf(sid);
+    const vmid = vmidOfSid(sid);
     this.#reasons.delete(sid);
     try {
       const { operation } = await engine.submit({
@@ -126,8 +127,4 @@ export class GuestOrders implements GuestActions {
     }
     return false;
   }
-}
-
-export function vmidOf(sid: string): number {
-  return Number(sid.split(":")[1]);
 }

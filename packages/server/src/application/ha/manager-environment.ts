@@ -15,6 +15,7 @@ import {
   productionTimings,
   resourceCollection,
   ruleCollection,
+  vmidOfSid,
 } from "@gpve/domain/ha/collections.ts";
 import type { GuestActions, HaEnvironment, LogLevel } from "@gpve/domain/ha/environment.ts";
 import { emptyManagerStatus, managerLock } from "@gpve/domain/ha/model.ts";
@@ -149,14 +150,14 @@ export class ManagerEnvironment {
       },
       hasCommands: () => records.collection(commandCollection).list().length > 0,
       takeOver: (sid, _from, to) => {
-        const vmid = vmidOf(sid);
+        const vmid = vmidOfSid(sid);
         const from = this.#guest(sid)?.node;
         if (from !== undefined) this.#changes.takeOvers.set(vmid, { vmid, from, to });
       },
       clearGuestLock: (sid) => {
         const lock = this.#guest(sid)?.summary.lock;
         if (!isLeftover(lock)) return undefined;
-        this.#changes.unlocked.add(vmidOf(sid));
+        this.#changes.unlocked.add(vmidOfSid(sid));
         return lock;
       },
       hasRoom: (sid, name) => this.#whyNoRoom(sid, name) === undefined,
@@ -212,7 +213,7 @@ export class ManagerEnvironment {
   }
 
   #guest(sid: string): GuestRecord | undefined {
-    return this.#deps.records.collection(guestCollection).get(String(vmidOf(sid)))?.value;
+    return this.#deps.records.collection(guestCollection).get(String(vmidOfSid(sid)))?.value;
   }
 
   #loadOf(sid: string, measured: boolean): { readonly cpu: number; readonly memory: number } {
@@ -260,7 +261,7 @@ export class ManagerEnvironment {
       .filter(
         ([, service]) => service.target === node || (service.state === "started" && service.node === node),
       )
-      .map(([sid]) => vmidOf(sid));
+      .map(([sid]) => vmidOfSid(sid));
     const given = [...this.#changes.takeOvers.values()].filter(({ to }) => to === node);
     const coming = new Set([...sent, ...given.map(({ vmid }) => vmid)]);
     const taken = valuesOf(records, guestCollection)
@@ -270,10 +271,6 @@ export class ManagerEnvironment {
     if (guest.summary.maxmem <= free) return undefined;
     return `it needs ${mebibytes(guest.summary.maxmem)} of memory, ${mebibytes(free)} are free`;
   }
-}
-
-function vmidOf(sid: string): number {
-  return Number(sid.split(":")[1]);
 }
 
 function seconds(ms: number): string {

@@ -14,6 +14,7 @@ import {
   MANAGER_LEASE_ID,
   MANAGER_STATUS_ID,
   type ManagerLease,
+  vmidOfSid,
 } from "@gpve/domain/ha/collections.ts";
 import type { ManagerStatus } from "@gpve/domain/ha/model.ts";
 import { leaseCollection, leaseId, takenLease } from "@gpve/domain/ha/node-lease.ts";
@@ -122,7 +123,7 @@ function liveMoves(status: ManagerStatus | undefined) {
     { readonly vmid: number; readonly uid: string; readonly from: string; readonly to: string }
   >();
   for (const [sid, { state, node, target, uid }] of Object.entries(status?.services ?? {})) {
-    const vmid = Number(sid.split(":")[1]);
+    const vmid = vmidOfSid(sid);
     if (state === "migrate" && target !== undefined && target !== node)
       found.set(moveId(vmid, uid), { vmid, uid, from: node, to: target });
   }
