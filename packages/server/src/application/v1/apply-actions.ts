@@ -1,13 +1,31 @@
 // Steps of an apply whose objects are changed by work on a node, and how they are taken back.
-import type { Fields, V1Object } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { cacheReader, idFor, idOf, readNamed } from "./adapter.ts";
-import type { KindActions, KindAdapter, ObjectName, RawObject, Reader } from "./adapter.ts";
-import { CHANGED, GONE, isOutsideOf, isTraceOf, NOT_OURS } from "./apply-traces.ts";
-import type { Before, Trace, Wanted } from "./apply-traces.ts";
+import {
+  cacheReader,
+  idFor,
+  idOf,
+  readNamed,
+  type KindActions,
+  type KindAdapter,
+  type ObjectName,
+  type RawObject,
+  type Reader,
+} from "./adapter.ts";
+import {
+  CHANGED,
+  GONE,
+  isOutsideOf,
+  isTraceOf,
+  NOT_OURS,
+  type Before,
+  type Trace,
+  type Wanted,
+} from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
 import { actionsOf, putByAction } from "./object-actions.ts";
 import { metaCollection, metaId, projectObject, readMeta } from "./object-meta.ts";

@@ -1,9 +1,9 @@
 // What an apply wrote, so that its undo can tell it from what somebody else has written since. Contents are compared,
 // not revisions: they are known before the write, and so also after a crash between the write and the journal.
 import { createHash } from "node:crypto";
-import type { Fields, V1Object } from "@gpve/contracts/v1/object.ts";
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
-import { isObject } from "@gpve/contracts/json-object.ts";
+import { type Fields, isObject } from "@gpve/contracts/json-object.ts";
 import {
   idOf,
   type KindAdapter,

@@ -2,8 +2,6 @@
 import { isObject } from "@gpve/contracts/json-object.ts";
 import type { FieldChange } from "@gpve/contracts/v1/bodies.ts";
 
-type Plain = Readonly<Record<string, unknown>>;
-
 /** Returns a new value; neither argument is changed. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch;

@@ -1,7 +1,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { storageKind } from "@gpve/contracts/v1/kinds/storage.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
@@ -20,8 +20,7 @@ import {
 } from "@gpve/domain/storage/definition.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import type { StorageWork } from "../../storage/storage-work.ts";
-import { byName } from "../adapter.ts";
-import type { KindActions, KindAdapter, RawObject, Reader } from "../adapter.ts";
+import { byName, type KindActions, type KindAdapter, type RawObject, type Reader } from "../adapter.ts";
 
 export interface StorageAdapterDeps {
   readonly board: NodeBoard;

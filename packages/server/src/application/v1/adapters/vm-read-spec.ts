@@ -2,7 +2,7 @@
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { SchedulingRules } from "@gpve/domain/scheduler/model.ts";
 import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
