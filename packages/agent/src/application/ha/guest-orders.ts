@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { vmidOfSid } from "@gpve/domain/ha/collections.ts";
-import type { GuestActions, Outcome } from "@gpve/domain/ha/environment.ts";
+import type { GuestActions, ActionOutcome } from "@gpve/domain/ha/environment.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -21,7 +21,7 @@ export interface GuestOrdersDeps {
 
 interface Work {
   readonly what: "start" | "stop" | "move";
-  outcome: Outcome;
+  outcome: ActionOutcome;
   endedAt: number;
 }
 
@@ -48,12 +48,12 @@ export class GuestOrders implements GuestActions {
     return running;
   };
 
-  start = (sid: string): Outcome => {
+  start = (sid: string): ActionOutcome => {
     const { operations } = this.#deps.kindOf(vmidOfSid(sid));
     return this.#follow(sid, "start", operations.start, {});
   };
 
-  stop = (sid: string, timeoutS: number | undefined): Outcome => {
+  stop = (sid: string, timeoutS: number | undefined): ActionOutcome => {
     const { operations } = this.#deps.kindOf(vmidOfSid(sid));
     const args = { timeoutSeconds: timeoutS ?? STOP_SECONDS, forceStop: true };
     return this.#follow(sid, "stop", operations.shutdown, args);
@@ -68,7 +68,7 @@ export class GuestOrders implements GuestActions {
   };
 
   /** Live, by the note that the manager has left for its order. Stopped is ready to go: the manager hands it over. */
-  move = (sid: string, target: string, order: string): Outcome => {
+  move = (sid: string, target: string, order: string): ActionOutcome => {
     const known = this.#current(sid)?.what;
     if (known === undefined && !this.isRunning(sid)) return true;
     const { move } = this.#deps.kindOf(vmidOfSid(sid)).operations;
@@ -86,7 +86,7 @@ export class GuestOrders implements GuestActions {
     return undefined;
   }
 
-  #follow(sid: string, what: Work["what"], type: string, args: object): Outcome {
+  #follow(sid: string, what: Work["what"], type: string, args: object): ActionOutcome {
     const known = this.#current(sid);
     if (known?.what === what) {
       if (known.outcome !== "pending") this.#work.delete(sid);

@@ -17,7 +17,7 @@ import {
   ruleCollection,
   vmidOfSid,
 } from "@gpve/domain/ha/collections.ts";
-import type { GuestActions, HaEnvironment, LogLevel } from "@gpve/domain/ha/environment.ts";
+import type { GuestActions, HaEnvironment, HaLogLevel } from "@gpve/domain/ha/environment.ts";
 import { emptyManagerStatus, managerLock } from "@gpve/domain/ha/model.ts";
 import { whyNotOn } from "@gpve/domain/ha/movable.ts";
 import { leaseTimes, mayBeTaken } from "@gpve/domain/ha/node-lease.ts";
@@ -98,10 +98,10 @@ export class ManagerEnvironment {
       this.#void = true;
       throw err;
     }
-    for (const { level, text } of changes.lines) this.#print(level as LogLevel, text);
+    for (const { level, text } of changes.lines) this.#print(level as HaLogLevel, text);
   }
 
-  #print(level: LogLevel, text: string): void {
+  #print(level: HaLogLevel, text: string): void {
     const { log } = this.#deps;
     log[level === "error" ? "error" : level === "warning" ? "warn" : "info"]({ ha: "manager" }, text);
   }

@@ -27,7 +27,7 @@ export interface StorageChange {
 
 type Made = Promise<{ storage: string; type: string }>;
 
-export interface StorageWork {
+export interface StorageChanges {
   create(storage: string, type: string, options: StorageOptions, ctx: RequestContext): Made;
   update(storage: string, change: StorageChange, ctx: RequestContext): Made;
   remove(storage: string): Promise<void>;
@@ -51,7 +51,7 @@ export function storageChecks(deps: {
 export function storageWork(
   storages: Pick<StorageDefinitions, "create" | "update" | "remove" | "digest">,
   checks: StorageChecks,
-): StorageWork {
+): StorageChanges {
   return {
     create: (storage, type, options, ctx) =>
       storages.create(

@@ -30,7 +30,7 @@ import { sameJson } from "./merge-patch.ts";
 import { actionsOf, putByAction } from "./object-actions.ts";
 import { metaCollection, metaId, projectObject, readMeta } from "./object-meta.ts";
 import type { CheckedObject } from "./validation.ts";
-import type { Outcome, Write } from "./write-object.ts";
+import type { WriteOutcome, Write } from "./write-object.ts";
 
 /** What a first change gives up, such as a disk that becomes unused, a second one removes. */
 const CHANGES_TO_GO_BACK = 3;
@@ -42,7 +42,7 @@ export async function applyByAction(
   step: {
     readonly isApplied: (reader: Reader, spec: Fields) => boolean;
   },
-): Promise<Outcome | undefined> {
+): Promise<WriteOutcome | undefined> {
   const { adapter, object, ctx } = write;
   const { name } = object.metadata;
   await deps.records.fresh({ signal: ctx.signal });

@@ -25,7 +25,7 @@ import { OverlayTx } from "./overlay-tx.ts";
 import { planObjects, type PlanDeps } from "./plan-objects.ts";
 import type { SealedItems } from "./sealed-items.ts";
 import type { CheckedObject } from "./validation.ts";
-import { removeObject, writeObject, type Outcome, type Write } from "./write-object.ts";
+import { removeObject, writeObject, type WriteOutcome, type Write } from "./write-object.ts";
 
 export const APPLY_OPERATION = "applyobjects";
 
@@ -219,7 +219,7 @@ async function writeTraced(
   { state, signal, checkpoint, args }: ApplyStep,
   item: ApplyItem,
   write: ItemWrite,
-): Promise<Outcome | undefined> {
+): Promise<WriteOutcome | undefined> {
   const key = keyOf(item, args.items);
   const { adapter } = write;
   for (;;) {
@@ -256,7 +256,7 @@ async function actTraced(
   step: ApplyStep,
   item: ApplyItem,
   write: ItemWrite,
-): Promise<Outcome | undefined> {
+): Promise<WriteOutcome | undefined> {
   const key = keyOf(item, step.args.items);
   const { adapter } = write;
   const isFirst = step.state.before[key] === undefined;

@@ -28,7 +28,7 @@ import { mergePatch } from "./merge-patch.ts";
 import type { CheckedObject, Validator } from "./validation.ts";
 import { ObjectActions } from "./object-actions.ts";
 import { missingVerb, removeObject, storedOutcome, writeObject } from "./write-object.ts";
-import type { Outcome, Write } from "./write-object.ts";
+import type { WriteOutcome, Write } from "./write-object.ts";
 
 export interface ObjectServiceDeps {
   readonly records: Records;
@@ -134,7 +134,7 @@ export class ObjectService {
     return object;
   }
 
-  create(kind: string, body: unknown, ctx: RequestContext, once?: IdempotentRequest): Promise<Outcome> {
+  create(kind: string, body: unknown, ctx: RequestContext, once?: IdempotentRequest): Promise<WriteOutcome> {
     const { adapter } = this.cache(kind);
     // Permission before parameters here too, on what the body claims; the checked object is judged again.
     requireMay(permissionOf(adapter, "create"), ctx, { desired: body });
@@ -151,7 +151,7 @@ export class ObjectService {
     body: unknown,
     ctx: RequestContext,
     once?: IdempotentRequest,
-  ): Promise<Outcome> {
+  ): Promise<WriteOutcome> {
     const cache = this.cache(kind);
     const { adapter } = cache;
     const object = this.#deps.validator.checkObject(adapter.kind, body, nameIn(cache, id));
@@ -168,7 +168,7 @@ export class ObjectService {
     patch: unknown,
     ctx: RequestContext,
     once?: IdempotentRequest,
-  ): Promise<Outcome> {
+  ): Promise<WriteOutcome> {
     const cache = this.cache(kind);
     const { adapter } = cache;
     const name = nameIn(cache, id);
@@ -213,7 +213,7 @@ export class ObjectService {
     },
     ctx: RequestContext,
     once?: IdempotentRequest,
-  ): Promise<Outcome> {
+  ): Promise<WriteOutcome> {
     const { adapter } = this.cache(kind);
     const removal = { adapter, id, called, resourceVersion, force, ctx };
     if (adapter.act !== undefined) return this.#actions.remove(removal, once);
@@ -232,8 +232,8 @@ export class ObjectService {
   async #change(
     once: IdempotentRequest | undefined,
     ctx: RequestContext,
-    change: (tx: Parameters<Parameters<Records["transact"]>[0]>[0]) => Outcome,
-  ): Promise<Outcome> {
+    change: (tx: Parameters<Parameters<Records["transact"]>[0]>[0]) => WriteOutcome,
+  ): Promise<WriteOutcome> {
     const { records, idempotency } = this.#deps;
     const outcome = await records.transact(
       (tx) => {

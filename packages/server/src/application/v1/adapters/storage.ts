@@ -19,12 +19,12 @@ import {
   type StorageOptionValue,
 } from "@gpve/domain/storage/definition.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
-import type { StorageWork } from "../../storage/storage-work.ts";
+import type { StorageChanges } from "../../storage/storage-work.ts";
 import { byName, type KindActions, type KindAdapter, type RawObject, type Reader } from "../adapter.ts";
 
 export interface StorageAdapterDeps {
   readonly board: NodeBoard;
-  readonly storageWork: StorageWork;
+  readonly storageWork: StorageChanges;
 }
 
 /** Definitions of storages, with what nodes report of them. */
@@ -65,7 +65,7 @@ export function storageAdapter({ board, storageWork }: StorageAdapterDeps): Kind
   };
 }
 
-function actions(work: StorageWork): KindActions {
+function actions(work: StorageChanges): KindActions {
   return {
     secrets: new Set(),
     settle: (reader, { name, spec }) => {
