@@ -13,7 +13,6 @@ import {
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
-import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -22,7 +21,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
 import { noteVolumes } from "../vcluster/note-volumes.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
-import { taskRecords } from "@gpve/domain/task/task-record.ts";
+import { taskOf } from "../task/task-of.ts";
 import type { BackupJobs } from "./backup-jobs.ts";
 import { backupRunCollection, runId, type BackupJobRun } from "./backup-runs.ts";
 
@@ -214,15 +213,10 @@ export class DueJobs {
     if (run === undefined) return false;
     const { upid, clusterUpids = [], last } = run;
     return [...(upid === undefined ? [] : [upid]), ...clusterUpids].some((each) => {
-      const record = this.#taskOf(each);
+      const record = taskOf(this.#deps.records, each);
       if (record === undefined) return this.#now() - last < RECORD_DELAY_SECONDS;
       return record.endtime === undefined;
     });
-  }
-
-  #taskOf(upid: string): TaskRecord | undefined {
-    const id = taskRecordId(upid);
-    return id === undefined ? undefined : this.#deps.records.collection(taskRecords).get(id)?.value;
   }
 
   #nextAt(startedAt: number): number | undefined {

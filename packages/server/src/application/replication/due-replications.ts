@@ -18,13 +18,14 @@ import {
   type ReplicationRun,
   type ReplicationState,
 } from "@gpve/domain/replication/replication-state.ts";
-import { taskRecordId, taskRecords, type TaskRecord } from "@gpve/domain/task/task-record.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { noteMove } from "../node/guest-moves.ts";
+import { taskOf } from "../task/task-of.ts";
 import { forgetJob, type ReplicationJobs } from "./replication-jobs.ts";
 import { byReplication } from "./replication-work.ts";
 
@@ -100,7 +101,7 @@ export class DueReplications {
 
   #endOf(run: ReplicationRun): { readonly at: number; readonly error?: string | undefined } | undefined {
     const now = this.#now();
-    const record = run.upid === undefined ? undefined : this.#taskOf(run.upid);
+    const record = run.upid === undefined ? undefined : taskOf(this.#deps.records, run.upid);
     if (record?.endtime !== undefined) {
       const { endtime: at, exitstatus = "unexpected status" } = record;
       return /^(?:OK|WARNINGS: \d+)$/.test(exitstatus) ? { at } : { at, error: exitstatus };
@@ -215,11 +216,6 @@ export class DueReplications {
       const state = tx.get(replicationStateCollection, id)?.value ?? noReplicationYet;
       tx.put(replicationStateCollection, id, next(state));
     });
-  }
-
-  #taskOf(upid: string): TaskRecord | undefined {
-    const id = taskRecordId(upid);
-    return id === undefined ? undefined : this.#deps.records.collection(taskRecords).get(id)?.value;
   }
 
   #waitMs(): number {
