@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiOf, root as tree, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, root as tree, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const folder = resolve(process.env["GPVE_SEEDS"] ?? join(tree, "../shared/seeds"));
@@ -44,7 +44,7 @@ describe.skipIf(lacking !== undefined)("requests as drawn", () => {
   beforeAll(async () => {
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
   });
   afterAll(() => gpve.stop());
 
