@@ -266,7 +266,7 @@ export class MachineVnodeHost {
     const folder = this.#file(cluster, vnode, "etc");
     const names = this.#volumes(cluster, vnode).asked();
     writeFileAtomic(join(folder, "volumes"), names.map((name) => `${name}\n`).join(""));
-    await writeDisk(this.#file(cluster, vnode, "settings.raw"), packed(folder));
+    await writeDisk(this.#file(cluster, vnode, "settings.raw"), await packed(folder));
   }
 
   #volumes(cluster: string, vnode: KeptVnode): VnodeVolumes {
@@ -335,7 +335,7 @@ function macOf({ slot }: KeptVnode): string {
 }
 
 /** What is in a folder, for root alone. */
-function packed(folder: string): Buffer {
+function packed(folder: string): Promise<Buffer> {
   const entries = readdirSync(folder, { recursive: true, encoding: "utf8" })
     .toSorted()
     .map((path): TarEntry => {
