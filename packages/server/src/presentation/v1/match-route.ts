@@ -1,5 +1,6 @@
 // Finds the declared route of a request.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import { V1_PREFIX, type V1Route } from "@gpve/contracts/v1/routes.ts";
 import { pathSegments } from "@gpve/domain/schema/path-segments.ts";
 
@@ -40,8 +41,7 @@ export function readQuery(route: V1Route, text: string): Readonly<Record<string,
   const values: Record<string, string> = {};
   const known = new Map((route.query ?? []).map((query) => [query.name, query]));
   for (const [name, value] of new URLSearchParams(text)) {
-    const bad = (why: string): AppError =>
-      new AppError("request.invalid", `query parameter '${name}' ${why}`, { errors: { [name]: why } });
+    const bad = (why: string): AppError => invalidField(name, why, `query parameter '${name}' ${why}`);
     const declared = known.get(name);
     if (declared === undefined) {
       const names = [...known.keys()];

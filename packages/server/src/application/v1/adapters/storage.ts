@@ -1,5 +1,6 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import type { Fields } from "@gpve/contracts/json-object.ts";
 import { storageKind } from "@gpve/contracts/v1/kinds/storage.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
@@ -205,7 +206,5 @@ function statusOf(definition: StorageDefinition, board: NodeBoard, reader: Reade
 }
 
 function bad(field: string, why: string): AppError {
-  return new AppError("request.invalid", `the Storage is not valid: ${field} ${why}`, {
-    errors: { [field]: why },
-  });
+  return invalidField(field, why, `the Storage is not valid: ${field} ${why}`);
 }
