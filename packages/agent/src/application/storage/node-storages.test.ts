@@ -83,9 +83,9 @@ describe("what is reported of storages", () => {
   });
 
   test("one that has just refused to be used is looked at again, however fresh the last look", async () => {
-    let problem: Error | undefined;
+    const problems: Error[] = [];
     const { storages, arrive } = world(() =>
-      problem === undefined ? Promise.resolve() : Promise.reject(problem),
+      problems[0] === undefined ? Promise.resolve() : Promise.reject(problems[0]),
     );
     arrive("local");
     const status = async (): Promise<boolean> => {
@@ -93,7 +93,7 @@ describe("what is reported of storages", () => {
       return local !== undefined && (await storages.status(local)).active;
     };
     expect(await status()).toBe(true);
-    problem = new Error("it is a link now");
+    problems.push(new Error("it is a link now"));
     expect(await status()).toBe(true);
     await expect(storages.open("local")).rejects.toThrow("it is a link now");
     expect(await status()).toBe(false);
