@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ClusterState } from "../../packages/domain/src/scheduler/cluster-state.ts";
-import { decide } from "../../packages/domain/src/scheduler/decide.ts";
+import { decidePlacement } from "../../packages/domain/src/scheduler/decide.ts";
 import { explain } from "../../packages/domain/src/scheduler/explain.ts";
 import {
   STRATEGIES,
@@ -69,7 +69,7 @@ function measured(
 function ours(nodes: readonly SchedulerNode[]): (request: PlacementRequest) => string | undefined {
   const state = new ClusterState(nodes);
   return (request) => {
-    const { node } = decide(state, request, policy);
+    const { node } = decidePlacement(state, request, policy);
     if (node !== undefined) state.place({ request, node, counts: true });
     return node;
   };

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFailed, test, vi } from "vitest";
 import { defaultImageCache } from "../support/build-caches.ts";
 import { exec } from "@gpve/kit/exec.ts";
-import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, mainFile, nodeBinary, startGpve } from "../support/gpve.ts";
 import {
   openTerminal,
   readDisc,
@@ -84,7 +84,7 @@ describe.skipIf(missing.length > 0)("the story of a guest", { timeout: 30 * MINU
     const cache = defaultImageCache(process.env);
     gpve = await startGpve({ network: true, env: { GPVE_IMAGE_CACHE: cache } });
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
     const log = readFileSync(join(gpve.data, "log/gpve.jsonl"), "utf8");
     const name = /"bridge":"([^"]+)"/.exec(log)?.[1];
     const rows = (await api("GET", `/nodes/${node}/network`, { type: "bridge" })).data as {

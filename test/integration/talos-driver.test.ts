@@ -16,7 +16,7 @@ import { PveshCalls } from "../../packages/talos/src/driver/pvesh-calls.ts";
 import { RestCalls } from "../../packages/talos/src/driver/rest-calls.ts";
 import { driverConformance } from "../../packages/talos/src/testing/driver-conformance.ts";
 import { skipping } from "../support/foreign-clients.ts";
-import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, mainFile, nodeBinary, startGpve } from "../support/gpve.ts";
 import { uploadImage } from "../support/images.ts";
 
 const bridge = "tbr883";
@@ -48,7 +48,7 @@ describe.skipIf(skipping("Talos on gpve", lacking))("a real gpve", () => {
     await new Promise<void>((resolve) => {
       factory.listen(0, "127.0.0.1", resolve);
     });
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
     await api("PUT", "/storage/local", { content: "iso,vztmpl,backup,snippets,import,images,rootdir" });
     const { url, fingerprint, token } = gpve.credentials;
     const transport = new NodeTransport({ url, fingerprint });

@@ -2,7 +2,7 @@
 // life of VMs and users works inside the tenant, and nothing of it outside.
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const lacking = existsSync("/usr/bin/qemu-system-x86_64") ? undefined : "apt-get install qemu-system-x86";
@@ -17,7 +17,7 @@ describe.skipIf(lacking !== undefined)("a token with tenant-admin", () => {
   beforeAll(async () => {
     gpve = await startGpve();
     root = apiOf(gpve.credentials);
-    node = ((await root("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(root);
     const set = async (method: string, path: string, params: Record<string, string | number>) => {
       const answer = await root(method, path, params);
       expect(answer.status, answer.text).toBe(200);

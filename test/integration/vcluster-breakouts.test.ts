@@ -4,7 +4,6 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { apiOf, type Api, type Gpve } from "../support/gpve.ts";
@@ -17,6 +16,7 @@ import {
   startWithComponents,
   type Said,
 } from "../support/vclusters.ts";
+import { until } from "../support/until.ts";
 
 if (!canRunClusters)
   console.warn("SKIPPED: break-outs of virtual clusters need root and what vcluster.test.ts builds");
@@ -46,14 +46,6 @@ async function kubectl(argv: readonly string[], input?: object, cluster = "hold"
 
 const apply = (object: object, cluster?: string): Promise<Said> =>
   kubectl(["apply", "-f", "-"], object, cluster);
-
-async function until(what: string, done: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 180_000;
-  while (!(await done())) {
-    if (performance.now() > end) throw new Error(`not within three minutes: ${what}`);
-    await sleep(300);
-  }
-}
 
 const pod = (name: string, command: string, more: object = {}, container: object = {}) => ({
   apiVersion: "v1",

@@ -1,7 +1,6 @@
 // Workers of level L3 on real components: each is a machine with a kernel of its own, made from Debian's packages. Emulated
 // they take minutes, so this is part of the long run. Where this machine has two minors, they go from one to the next.
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
 import { release } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,6 +18,7 @@ import {
   kubectl as kubectlOf,
   type Said,
 } from "../support/vclusters.ts";
+import { page } from "../support/page.ts";
 
 const isWanted = process.env["GPVE_VC_MACHINES"] === "1";
 if (!isWanted)
@@ -87,21 +87,6 @@ const writer = (name: string, command: string) =>
   );
 const word = async (name: string): Promise<string> =>
   (await kubectl("exec", name, "--", "cat", "/data/word")).out.trim();
-
-/** What is said at an address of this machine's networks, or why nothing was. */
-function page(host: string): Promise<string> {
-  return new Promise((resolve) => {
-    const socket = connect(80, host, () => socket.write("GET / HTTP/1.0\r\n\r\n"));
-    let text = "";
-    socket.on("data", (data) => (text += String(data)));
-    socket.on("error", (err) => resolve(err.message));
-    socket.on("end", () => resolve(text));
-    socket.setTimeout(30_000, () => {
-      socket.destroy();
-      resolve("no answer for 30 s");
-    });
-  });
-}
 
 async function ready(name: string): Promise<void> {
   const waited = await kubectl("wait", `pod/${name}`, "--for=condition=Ready", "--timeout=280s");

@@ -2,7 +2,6 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { apiOf, type Gpve } from "../support/gpve.ts";
@@ -17,6 +16,7 @@ import {
   startWithComponents,
   type Said,
 } from "../support/vclusters.ts";
+import { until } from "../support/until.ts";
 
 if (!canRunClusters)
   console.warn("SKIPPED: pools of virtual clusters need root and what vcluster.test.ts builds");
@@ -37,14 +37,6 @@ async function apply(object: object): Promise<void> {
     input: JSON.stringify(object),
     timeoutMs: 60_000,
   });
-}
-
-async function until(what: string, done: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 180_000;
-  while (!(await done())) {
-    if (performance.now() > end) throw new Error(`not within three minutes: ${what}`);
-    await sleep(300);
-  }
 }
 
 const pod = (name: string, command: string, more: object = {}) => ({

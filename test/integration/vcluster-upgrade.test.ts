@@ -9,7 +9,6 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { exec } from "@gpve/kit/exec.ts";
@@ -17,6 +16,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Gpve, startGpve } from "../support/gpve.ts";
 import { endClustersOf } from "../support/left-clusters.ts";
 import { cachedVersions, canRunClusters, components, ctl, kubectl, type Said } from "../support/vclusters.ts";
+import { page } from "../support/page.ts";
 
 const [newest = "", ...others] = cachedVersions();
 const minorOf = (version: string): number => Number(version.split(".")[1]);
@@ -228,18 +228,3 @@ describe.skipIf(!canRunClusters)("an upgrade of a virtual cluster", () => {
     });
   });
 });
-
-/** What is said at an address of this machine's networks, or why nothing was. */
-function page(host: string): Promise<string> {
-  return new Promise((resolve) => {
-    const socket = connect(80, host, () => socket.write("GET / HTTP/1.0\r\n\r\n"));
-    let text = "";
-    socket.on("data", (data) => (text += String(data)));
-    socket.on("error", (err) => resolve(err.message));
-    socket.on("end", () => resolve(text));
-    socket.setTimeout(30_000, () => {
-      socket.destroy();
-      resolve("no answer for 30 s");
-    });
-  });
-}

@@ -2,7 +2,6 @@
 // not do; loss, scaling and the end. The components are built once, into the cache of this machine.
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defaultComponentFolder } from "../support/build-caches.ts";
 import { given } from "@gpve/contracts/given.ts";
@@ -10,6 +9,7 @@ import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { apiOf, mainFile, nodeBinary, startGpve, type Gpve } from "../support/gpve.ts";
 import { goSettings } from "../support/go-settings.ts";
 import { endClustersOf, leftOfClusters } from "../support/left-clusters.ts";
+import { until } from "../support/until.ts";
 
 const isRoot = process.getuid?.() === 0;
 const BUILD_MS = 45 * 60_000;
@@ -60,15 +60,6 @@ async function kubectl(argv: readonly string[], input?: string): Promise<Said> {
 
 const apply = (objects: readonly object[]): Promise<Said> =>
   kubectl(["apply", "-f", "-"], JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
-
-/** Until the command does what is waited for: everything here is slow on a busy machine. */
-async function until(what: string, done: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 180_000;
-  while (!(await done())) {
-    if (performance.now() > end) throw new Error(`not within three minutes: ${what}`);
-    await sleep(500);
-  }
-}
 
 const IMAGE = "gpve.local/busybox:1";
 const podSpec = (command: string) => ({

@@ -1,7 +1,7 @@
 // All VMs of a node at once, and what is kept of their figures.
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -24,7 +24,7 @@ describe.skipIf(!hasQemu)("all VMs of a node", () => {
   beforeAll(async () => {
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
     for (const [vmid, startup] of [
       [100, "order=2"],
       [101, "order=1,up=1"],

@@ -14,7 +14,7 @@ import { tinyImage } from "../support/images.ts";
 import { endGuestsOf } from "../support/left-guests.ts";
 import { startParts, type Parts } from "../support/parts.ts";
 import { listedAfter, staleRounds } from "../support/listed-states.ts";
-import { waitTask } from "../support/tasks.ts";
+import { runTask, type TaskCall, waitTask } from "../support/tasks.ts";
 import { testBridge, type TestBridge } from "../support/test-bridge.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64") && process.getuid?.() === 0;
@@ -27,10 +27,8 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
   let api: Api;
   let bridge: TestBridge | undefined;
 
-  const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-    const answer = await api(method, path, params);
-    expect(answer.status, answer.text).toBe(200);
-    expect(await waitTask(api, answer.data as string)).toMatchObject({ exitstatus: "OK" });
+  const run = async (...call: TaskCall) => {
+    expect(await runTask(api, ...call)).toMatchObject({ exitstatus: "OK" });
   };
   const curl = (...args: string[]) => {
     const { caFile, token, url } = parts.credentials;

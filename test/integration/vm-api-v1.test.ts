@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { kernelImage } from "@gpve/agent/testing/boot-sector.ts";
 import { exec, type ExecOptions } from "@gpve/kit/exec.ts";
-import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, mainFile, nodeBinary, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -29,7 +29,7 @@ let node: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
   const snippets = join(gpve.data, "storage/local/snippets");
   mkdirSync(snippets, { recursive: true });
   writeFileSync(join(snippets, "kernel"), kernelImage());

@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-img");
@@ -23,7 +23,7 @@ let node: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
 });
 afterAll(() => gpve.stop());
 

@@ -15,8 +15,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
-import { taskLog, waitTask } from "../support/tasks.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
+import { runTask, type TaskCall, taskLog } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
@@ -27,15 +27,11 @@ let node: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
 });
 afterAll(() => gpve.stop());
 
-const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-  const answer = await api(method, path, params);
-  expect(answer.status, answer.text).toBe(200);
-  return waitTask(api, answer.data as string);
-};
+const run = (...call: TaskCall) => runTask(api, ...call);
 const image = (vmid: number, name: string): string =>
   join(gpve.data, "storage/local/images", String(vmid), name);
 const rawHash = async (path: string): Promise<string> => {

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { exec } from "@gpve/kit/exec.ts";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, loginHeaders, startGpve } from "../support/gpve.ts";
 import { taskLog, waitTask } from "../support/tasks.ts";
 
 const missing = [
@@ -89,7 +89,7 @@ describe.skipIf(missing.length > 0)("bad input", () => {
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
     root = apiOf(gpve.credentials, await loginHeaders(gpve.credentials));
-    const name = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    const name = await firstNode(api);
     node = `/nodes/${name}`;
     const content = "images,iso,backup,import,snippets";
     await api("POST", "/storage", { storage: "small", type: "dir", path: join(small, "a"), content });

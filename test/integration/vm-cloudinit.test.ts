@@ -3,10 +3,10 @@
 import { copyFileSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { readDisc, runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { tinyImage } from "../support/images.ts";
-import { waitTask } from "../support/tasks.ts";
+import { runTask, type TaskCall } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
@@ -20,16 +20,12 @@ beforeAll(async () => {
   gpve = await startGpve();
   // An import from a path of the host is root's, and a token is not root.
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
 });
 afterAll(() => gpve.stop());
 
 const vm = (vmid = 100): string => `/nodes/${node}/qemu/${vmid}`;
-const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-  const answer = await api(method, path, params);
-  expect(answer.status, answer.text).toBe(200);
-  return (await waitTask(api, answer.data as string)).exitstatus;
-};
+const run = async (...call: TaskCall) => (await runTask(api, ...call)).exitstatus;
 const images = (vmid: number): string[] => {
   const folder = join(gpve.data, "storage/local/images", String(vmid));
   return existsSync(folder) ? readdirSync(folder).toSorted() : [];

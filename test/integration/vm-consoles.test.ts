@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { bootSector } from "@gpve/agent/testing/boot-sector.ts";
-import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, loginHeaders, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -27,7 +27,7 @@ let vm: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  const node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  const node = await firstNode(api);
   vm = `/nodes/${node}/qemu/100`;
   if (!hasQemu) return;
   const values = { vmid: 100, memory: 64, ide0: "local:1,format=raw", serial0: "socket", agent: "1" };

@@ -12,11 +12,11 @@ import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { expectClosedToStrangers } from "../support/strangers.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { uploadImage } from "../support/images.ts";
-import { taskLog, waitTask } from "../support/tasks.ts";
+import { runTask, type TaskCall, taskLog, waitTask } from "../support/tasks.ts";
 
 /** Linux boots under TCG here, maybe beside other tests. */
 vi.setConfig({ testTimeout: 600_000 });
@@ -34,15 +34,11 @@ let node: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
 });
 afterAll(() => gpve.stop());
 
-const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-  const answer = await api(method, path, params);
-  expect(answer.status, answer.text).toBe(200);
-  return (await waitTask(api, answer.data as string)).exitstatus;
-};
+const run = async (...call: TaskCall) => (await runTask(api, ...call)).exitstatus;
 const vm = (vmid = 100): string => `/nodes/${node}/qemu/${vmid}`;
 const images = (vmid = 100): string => join(gpve.data, "storage/local/images", String(vmid));
 const config = async (vmid = 100) => (await api("GET", `${vm(vmid)}/config`)).data as Record<string, string>;

@@ -2,10 +2,10 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { uploadImage } from "../support/images.ts";
-import { waitTask } from "../support/tasks.ts";
+import { runTask, type TaskCall } from "../support/tasks.ts";
 
 const needs = {
   "/usr/bin/qemu-system-x86_64": "qemu-system-x86",
@@ -19,16 +19,12 @@ describe.skipIf(missing.length > 0)("a VM with UEFI and a TPM", () => {
   let gpve: Gpve;
   let api: Api;
   let node: string;
-  const run = async (path: string, params?: Record<string, string | number>) => {
-    const answer = await api("POST", path, params);
-    expect(answer.status, answer.text).toBe(200);
-    return (await waitTask(api, answer.data as string)) as { exitstatus: string };
-  };
+  const run = (path: string, params?: TaskCall[2]) => runTask(api, "POST", path, params);
 
   beforeAll(async () => {
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
   });
   afterAll(() => gpve.stop());
 

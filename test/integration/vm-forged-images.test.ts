@@ -15,7 +15,7 @@ import {
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { taskLog, waitTask } from "../support/tasks.ts";
 
 vi.setConfig({ testTimeout: 300_000 });
@@ -34,7 +34,7 @@ let secret: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
   secret = join(gpve.data, "..", `secret-of-${process.pid}`);
   writeFileSync(secret, `${MARK}\n`.repeat(4096), { mode: 0o644 });
 });

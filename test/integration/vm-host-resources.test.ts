@@ -3,7 +3,7 @@ import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, loginHeaders, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const QEMU = "/usr/bin/qemu-system-x86_64";
@@ -37,7 +37,7 @@ describe.skipIf(skipped("guests with resources of the host", noQemu))("a VM reac
     gpve = await startGpve();
     // Only root itself may hand out what belongs to the host.
     api = apiOf(gpve.credentials, await loginHeaders(gpve.credentials));
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
   });
   afterAll(() => gpve.stop());
 

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { connect as connectSocket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -67,7 +67,7 @@ beforeAll(async () => {
   if (!hasQemu) return;
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  const node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  const node = await firstNode(api);
   vm = `/nodes/${node}/qemu/100`;
   const isos = join(gpve.data, "storage/local/template/iso");
   mkdirSync(isos, { recursive: true });

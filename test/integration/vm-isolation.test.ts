@@ -3,7 +3,7 @@ import { existsSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, loginHeaders, startGpve } from "../support/gpve.ts";
 import { uploadImage } from "../support/images.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { waitTask } from "../support/tasks.ts";
@@ -109,7 +109,7 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     bridge = await testBridge({ guestsFrom: 6100 });
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
   });
   afterAll(async () => {
     await gpve?.stop();

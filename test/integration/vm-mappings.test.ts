@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { hostname } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
-import { waitTask } from "../support/tasks.ts";
+import { runTask, type TaskCall } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
@@ -20,11 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => gpve.stop());
 
-const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-  const answer = await api(method, path, params);
-  expect(answer.status, answer.text).toBe(200);
-  return (await waitTask(api, answer.data as string)).exitstatus;
-};
+const run = async (...call: TaskCall) => (await runTask(api, ...call)).exitstatus;
 const vm = (): string => `/nodes/${node}/qemu/100`;
 
 describe("mappings", () => {

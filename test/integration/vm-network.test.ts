@@ -3,9 +3,9 @@ import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, mainFile, nodeBinary, startGpve } from "../support/gpve.ts";
 import { networkTurn, type NetworkTurn } from "../support/network-turn.ts";
-import { waitTask } from "../support/tasks.ts";
+import { runTask, type TaskCall } from "../support/tasks.ts";
 
 const missing = [
   ...(process.getuid?.() === 0 ? [] : ["root"]),
@@ -23,11 +23,7 @@ describe.skipIf(missing.length > 0)("the network of guests", () => {
   let node: string;
   let bridge: string;
 
-  const run = async (path: string, params?: Record<string, string | number>) => {
-    const answer = await api("POST", path, params);
-    expect(answer.status, answer.text).toBe(200);
-    return (await waitTask(api, answer.data as string)) as { exitstatus: string };
-  };
+  const run = (path: string, params?: TaskCall[2]) => runTask(api, "POST", path, params);
   const masterOf = (tap: string): string =>
     realpathSync(`/sys/class/net/${tap}/master`).split("/").at(-1) ?? "";
 
@@ -35,7 +31,7 @@ describe.skipIf(missing.length > 0)("the network of guests", () => {
     turn = await networkTurn();
     gpve = await startGpve({ network: true });
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
   }, 1_800_000);
   afterAll(async () => {
     await exec(nodeBinary, [mainFile, "down", "--guests", "--data", gpve.data], { timeoutMs: 120_000 });

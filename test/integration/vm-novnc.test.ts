@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { apiOf, root, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, root, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -74,7 +74,7 @@ beforeAll(async () => {
   };
   const cookie = `PVEAuthCookie=${encodeURIComponent(ticket)}`;
   api = apiOf(gpve.credentials, { Cookie: cookie, CSRFPreventionToken: csrf });
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
   await vi.waitFor(
     async () => {
       const made = await api("POST", `/nodes/${node}/qemu`, { vmid: 100, memory: 64 });

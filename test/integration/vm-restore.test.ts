@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { tinyImage } from "../support/images.ts";
 import { taskLog, waitTask } from "../support/tasks.ts";
 
@@ -77,7 +77,7 @@ beforeAll(async () => {
   if (!hasQemu) return;
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
   mkdirSync(join(gpve.data, "storage/local/import"), { recursive: true });
   copyFileSync(await tinyImage(), join(gpve.data, "storage/local/import/tiny.qcow2"));
   const made = await run("POST", "/qemu", {

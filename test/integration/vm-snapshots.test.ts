@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { counterSector } from "@gpve/agent/testing/boot-sector.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
-import { waitTask } from "../support/tasks.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
+import { runTask, type TaskCall } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
@@ -18,15 +18,11 @@ let node: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
 });
 afterAll(() => gpve.stop());
 
-const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-  const answer = await api(method, path, params);
-  expect(answer.status, answer.text).toBe(200);
-  return (await waitTask(api, answer.data as string)).exitstatus;
-};
+const run = async (...call: TaskCall) => (await runTask(api, ...call)).exitstatus;
 const vm = (vmid = 100): string => `/nodes/${node}/qemu/${vmid}`;
 const images = (vmid = 100): string => join(gpve.data, "storage/local/images", String(vmid));
 const config = async () => (await api("GET", `${vm()}/config`)).data as Record<string, unknown>;

@@ -5,7 +5,7 @@ import { connect as connectTcp } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { rfbReader } from "@gpve/cli/commands/vm/console/rfb-greeting.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -29,7 +29,7 @@ let vm: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  const node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  const node = await firstNode(api);
   vm = `/nodes/${node}/qemu/100`;
   if (!hasQemu) return;
   const values = { vmid: 100, name: "screen", memory: 64, vga: "qxl" };

@@ -16,14 +16,15 @@ import { machinesOf } from "../../packages/talos/src/cluster/machines.ts";
 import { openClient } from "../../packages/talos/src/driver/open-driver.ts";
 import { testCluster } from "../../packages/talos/src/testing/test-cluster.ts";
 import {
+  type Api,
   apiOf,
+  firstNode,
+  type Gpve,
   loginHeaders,
   mainFile,
   nodeBinary,
   startGpve,
   untilPrinted,
-  type Api,
-  type Gpve,
 } from "../support/gpve.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { uploadImage } from "../support/images.ts";
@@ -86,7 +87,7 @@ describe.skipIf(missing.length > 0)("a line to a guest's port", { timeout: 15 * 
     gpve = await startGpve({ network: true });
     api = apiOf(gpve.credentials);
     v1 = apiOf(gpve.credentials, undefined, "/api/v1");
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
     client = clientOf(gpve.credentials.token);
     const log = readFileSync(join(gpve.data, "log/gpve.jsonl"), "utf8");
     const bridge = /"bridge":"([^"]+)"/.exec(log)?.[1];

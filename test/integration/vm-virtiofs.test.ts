@@ -11,10 +11,10 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { uploadImage } from "../support/images.ts";
-import { waitTask } from "../support/tasks.ts";
+import { runTask, type TaskCall } from "../support/tasks.ts";
 
 const missing =
   process.getuid?.() !== 0
@@ -33,7 +33,7 @@ let share: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  node = await firstNode(api);
   vms = `/nodes/${node}/qemu`;
   share = mkdtempSync(join(tmpdir(), "gpve-share-"));
   mkdirSync(join(share, "inside"));
@@ -43,11 +43,7 @@ afterAll(async () => {
   rmSync(share, { recursive: true, force: true });
 });
 
-const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-  const answer = await api(method, path, params);
-  expect(answer.status, answer.text).toBe(200);
-  return (await waitTask(api, answer.data as string)).exitstatus;
-};
+const run = async (...call: TaskCall) => (await runTask(api, ...call)).exitstatus;
 /** Processes of this gpve's file server, by what they serve. */
 const servers = (): number[] =>
   readdirSync("/proc")

@@ -4,8 +4,8 @@ import { createConnection } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bootSector } from "@gpve/agent/testing/boot-sector.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
-import { waitTask } from "../support/tasks.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../support/gpve.ts";
+import { runTask, type TaskCall } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
@@ -17,18 +17,14 @@ let vms: string;
 beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
-  vms = `/nodes/${((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? ""}/qemu`;
+  vms = `/nodes/${await firstNode(api)}/qemu`;
   const folder = join(gpve.data, "storage/local/import");
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "watchdog.raw"), bootSector("watchdog"));
 });
 afterAll(() => gpve.stop());
 
-const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-  const answer = await api(method, path, params);
-  expect(answer.status, answer.text).toBe(200);
-  return (await waitTask(api, answer.data as string)).exitstatus;
-};
+const run = async (...call: TaskCall) => (await runTask(api, ...call)).exitstatus;
 const start = async (vmid: number, action: string): Promise<void> => {
   const made = await run("POST", vms, {
     vmid,

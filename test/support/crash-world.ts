@@ -8,7 +8,7 @@ import { expect, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import type { PointOfInterest } from "@gpve/kit/testing/kill-at.ts";
-import { apiOf, nodeBinary, readCredentials, root, untilPrinted, type Api } from "./gpve.ts";
+import { type Api, apiOf, firstNode, nodeBinary, readCredentials, root, untilPrinted } from "./gpve.ts";
 import { endGuestsOf } from "./left-guests.ts";
 import { taskLog, waitTask } from "./tasks.ts";
 
@@ -27,7 +27,7 @@ export class CrashWorld {
     this.#child = child;
     await untilPrinted(child, "ready\n");
     this.#api = apiOf(readCredentials(this.data));
-    this.#node = ((await this.api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    this.#node = await firstNode(this.api);
   }
 
   get api(): Api {

@@ -108,6 +108,11 @@ export interface Answer {
   };
 }
 
+/** "" = there is none. */
+export async function firstNode(api: Api): Promise<string> {
+  return ((await api("GET", "/nodes")).data as readonly { readonly node: string }[])[0]?.node ?? "";
+}
+
 export interface Api {
   (
     method: string,

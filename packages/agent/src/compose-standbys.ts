@@ -1,7 +1,5 @@
 // Wires standbys of virtual clusters' stores: those of other nodes' that are kept here, and the lines to those of this node's.
-import { given } from "@gpve/contracts/given.ts";
-import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { hasSingleEtcd } from "@gpve/domain/vcluster/standby/etcd-pair.ts";
 import type { StandbyKeeper, StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { StandbyRow, StandbyRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -81,14 +79,4 @@ export function composeStandbys(parts: StandbyParts): ComposedStandbys {
     rows: () => standbys.list().map(({ name, tenant }) => ({ name, tenant })),
     stateOf: (name) => standbys.state(name),
   };
-}
-
-/** One of several replicas' is a member of those. */
-function hasSingleEtcd({ spec, overlay, network }: KeptCluster): boolean {
-  return (
-    spec.backingStore === "etcd" &&
-    spec.replicas === 1 &&
-    network !== undefined &&
-    !isBranch({ ...given({ overlay }) })
-  );
 }

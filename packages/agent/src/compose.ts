@@ -4,8 +4,6 @@ import { given } from "@gpve/contracts/given.ts";
 import { uploadTunnels } from "./presentation/pve/storage/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
-import { methodByKey } from "@gpve/domain/schema/method-table.ts";
-import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -71,6 +69,7 @@ import { createHostHandlers } from "./presentation/pve/node/host-handlers.ts";
 import { createNodeHandlers } from "./presentation/pve/node/node-handlers.ts";
 import { createTaskHandlers } from "./presentation/pve/node/task-handlers.ts";
 import { guestKinds } from "@gpve/domain/guest/guest-kinds.ts";
+import { requireValidCall } from "@gpve/domain/schema/validate-params.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface RunningAgent {
@@ -277,11 +276,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       ),
       ...probeRoutes(nodeName, engine),
     } satisfies OwnHandlers,
-    validate: (route, params, source) => {
-      const method = methodByKey(route);
-      if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);
-      return requireValidParams(method, params, { source });
-    },
+    validate: requireValidCall,
     accessOf: settings.accessOf,
     logFor: (call) => log.child({ requestId: call.requestId }),
     arrival: guestArrival({ node: nodeName, records: settings.records, clock }),

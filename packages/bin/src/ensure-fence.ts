@@ -1,21 +1,18 @@
 // Keeps the fence process of a node running. It outlives us: one that runs already is left alone, unless it is of
 // another version; then it is replaced at once, which leaves no gap that its deadline would notice.
-import { kill } from "node:process";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { FenceFiles } from "@gpve/agent/infrastructure/fence/fence-files.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
-import { readJsonFile } from "@gpve/kit/atomic-file.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
+import type { ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { livingProcess, sendSignal } from "./long-lived-process.ts";
 import { selfCommand } from "./self-command.ts";
 
 const START_PATIENCE_MS = 5_000;
 
 export function fenceProcess(data: DataDir): ProcessIdentity | undefined {
-  const holder = readJsonFile(data.file("run", "fence.lock")) as ProcessIdentity | undefined;
-  return holder !== undefined && isAlive(holder) ? holder : undefined;
+  return livingProcess(data.file("run", "fence.lock"));
 }
 
 export function fenceKeeper(data: DataDir, configFile: string, log: Logger): () => void {
@@ -28,18 +25,10 @@ export function fenceKeeper(data: DataDir, configFile: string, log: Logger): () 
     if (running !== undefined && !isOld) return;
     if (performance.now() - startedAt < START_PATIENCE_MS) return;
     startedAt = performance.now();
-    if (running !== undefined) end(running.pid);
+    if (running !== undefined) sendSignal(running.pid, "SIGKILL");
     const [file = "", ...self] = selfCommand();
     const args = [...self, "fence", "--config", configFile, "--data", data.path];
     const pid = spawnDetached(file, args, { logFile: data.file("log", "fence.log"), cwd: "/" });
     log.info({ pid }, "the fence process of this node was started");
   };
-}
-
-function end(pid: number): void {
-  try {
-    kill(pid, "SIGKILL");
-  } catch (err) {
-    ignore(err, "it has just ended");
-  }
 }

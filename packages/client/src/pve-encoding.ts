@@ -1,7 +1,7 @@
 // PVE's parameters on the wire: path templates, forms and queries.
 import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 
 export type PvePath<Verb extends string> = PveRouteKey extends infer Key
   ? Key extends `${Verb} ${infer Path}`
@@ -21,12 +21,14 @@ export function fillPath(template: string, params: PveValues): { path: string; r
   const path = template.replace(/\{([^}]+)\}/g, (_whole, name: string) => {
     const value = params[name];
     if (value === undefined || value === null || value === "" || Array.isArray(value)) {
-      throw new AppError("request.invalid", `${template} needs a value for ${name}`, {
-        errors: { [name]: "property is missing and it is not optional" },
-      });
+      throw invalidField(
+        name,
+        "property is missing and it is not optional",
+        `${template} needs a value for ${name}`,
+      );
     }
     used.add(name);
-    return encodeURIComponent(scalar(value as string | number | boolean));
+    return encodeURIComponent(pveText(value as string | number | boolean));
   });
   return { path, rest: Object.fromEntries(Object.entries(params).filter(([name]) => !used.has(name))) };
 }
@@ -39,13 +41,14 @@ export function encodeParams(params: PveValues): string {
     const values = Array.isArray(value) ? (value as readonly (string | number | boolean)[]) : [value];
     for (const one of values) {
       pairs.push(
-        `${encodeURIComponent(name)}=${encodeURIComponent(scalar(one as string | number | boolean))}`,
+        `${encodeURIComponent(name)}=${encodeURIComponent(pveText(one as string | number | boolean))}`,
       );
     }
   }
   return pairs.join("&");
 }
 
-function scalar(value: string | number | boolean): string {
+/** As PVE takes a value: booleans are 1 and 0. */
+export function pveText(value: string | number | boolean): string {
   return typeof value === "boolean" ? (value ? "1" : "0") : String(value);
 }

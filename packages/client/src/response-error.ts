@@ -1,7 +1,11 @@
 // Turns a refused request into the platform's one error type, whichever face answered.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, type AppErrorOptions, type ErrorCode, errorCodes } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 import type { HttpResponse } from "./transport.ts";
+
+// Whoever calls reads the answers with it.
+export { isObject };
 
 /** What was asked, for the message's data. */
 export interface Asked {
@@ -124,10 +128,6 @@ function parseObject(text: string): Readonly<Record<string, unknown>> | undefine
   } catch {
     return undefined;
   }
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function firstText(...candidates: readonly unknown[]): string {

@@ -4,7 +4,7 @@ import { isImplemented } from "@gpve/domain/schema/method-index.ts";
 import { pveMethods } from "@gpve/domain/schema/method-table.ts";
 import { shapeProblems } from "@gpve/kit/testing/response-shape.ts";
 import { beforeAll, describe, expect, test } from "vitest";
-import { apiOf, type Api, type Credentials } from "../../support/gpve.ts";
+import { type Api, apiOf, type Credentials, firstNode } from "../../support/gpve.ts";
 
 export interface ApiTarget {
   readonly credentials: Credentials;
@@ -48,7 +48,7 @@ export function defineApiSuite(start: () => Promise<ApiTarget>): void {
   beforeAll(async () => {
     target = await start();
     api = apiOf(target.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
   });
   const login = async (username: string, password: string): Promise<Api> => {
     const answer = await apiOf(target.credentials, {})("POST", "/access/ticket", { username, password });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { clientsFolder, DEBIAN_PYTHON, lacksPython, skipping } from "../../support/foreign-clients.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../../support/gpve.ts";
 import { uploadImage } from "../../support/images.ts";
 import { testBridge, type TestBridge } from "../../support/test-bridge.ts";
 
@@ -51,7 +51,7 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
     await api("PUT", "/cluster/options", { "next-id": "lower=6300" });
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
     const second = join(folder, "second");
     mkdirSync(second);
     await api("POST", "/storage", { storage: "second", type: "dir", path: second, content: "images" });

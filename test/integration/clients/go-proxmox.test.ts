@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { login, skipping } from "../../support/foreign-clients.ts";
 import { BUILD_MS, goPrograms, lacksGo } from "../../support/go-clients.ts";
-import { apiOf, startGpve, type Gpve } from "../../support/gpve.ts";
+import { apiOf, firstNode, type Gpve, startGpve } from "../../support/gpve.ts";
 import { tinyImage } from "../../support/images.ts";
 
 const bridge = "tbr882";
@@ -58,7 +58,7 @@ describe.skipIf(skipping("go-proxmox", lacking))("go-proxmox", () => {
       content: ["local:import/go.qcow2", "local:iso/go.img", "local:iso/go.iso"],
     });
     const api = apiOf(gpve.credentials);
-    const node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    const node = await firstNode(api);
     expect((await api("GET", `/nodes/${node}/storage/local/content`)).data).toEqual([]);
     expect((await api("GET", "/cluster/resources", { type: "vm" })).data).toEqual([]);
     expect((await api("GET", "/pools")).data).toEqual([]);

@@ -8,9 +8,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { clientsFolder, skipping } from "../../support/foreign-clients.ts";
 import { BUILD_MS, goPrograms, lacksGo } from "../../support/go-clients.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../../support/gpve.ts";
 import { tinyImage } from "../../support/images.ts";
-import { waitTask } from "../../support/tasks.ts";
+import { runTask, type TaskCall, waitTask } from "../../support/tasks.ts";
 
 const TEMPLATE = 8801;
 const SCRATCH = 8821;
@@ -49,7 +49,7 @@ describe.skipIf(skipping("OpenTofu", lacking))("OpenTofu with the bpg provider",
     await exec("ip", ["link", "set", bridge, "up"]);
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
   }, 2 * BUILD_MS);
 
   afterAll(async () => {
@@ -66,10 +66,8 @@ describe.skipIf(skipping("OpenTofu", lacking))("OpenTofu with the bpg provider",
   const vms = async (): Promise<{ vmid: number }[]> =>
     (await api("GET", "/cluster/resources", { type: "vm" })).data as { vmid: number }[];
 
-  const run = async (method: string, path: string, params?: Record<string, string | number>) => {
-    const answer = await api(method, path, params);
-    expect(answer.status, answer.text).toBe(200);
-    expect(await waitTask(api, answer.data as string)).toMatchObject({ exitstatus: "OK" });
+  const run = async (...call: TaskCall) => {
+    expect(await runTask(api, ...call)).toMatchObject({ exitstatus: "OK" });
   };
 
   /** A working directory of one configuration, with its own state, and how to run OpenTofu in it. */

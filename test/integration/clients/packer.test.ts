@@ -6,7 +6,15 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { skipping } from "../../support/foreign-clients.ts";
-import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../../support/gpve.ts";
+import {
+  type Api,
+  apiOf,
+  firstNode,
+  type Gpve,
+  mainFile,
+  nodeBinary,
+  startGpve,
+} from "../../support/gpve.ts";
 import { networkTurn, type NetworkTurn } from "../../support/network-turn.ts";
 import { uploadImage } from "../../support/images.ts";
 import { installationDisc } from "../../support/installation-disc.ts";
@@ -53,7 +61,7 @@ describe.skipIf(skipping("Packer", reason))("Packer", () => {
     turn = await networkTurn();
     gpve = await startGpve({ network: true });
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
   }, TURN_TIMEOUT_MS);
   afterAll(async () => {
     await exec(nodeBinary, [mainFile, "down", "--guests", "--data", gpve.data], { timeoutMs: 120_000 });

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { lacksPython, pypiPython, skipping } from "../../support/foreign-clients.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../../support/gpve.ts";
+import { type Api, apiOf, firstNode, type Gpve, startGpve } from "../../support/gpve.ts";
 import { waitTask } from "../../support/tasks.ts";
 
 const lacking = existsSync("/usr/bin/qemu-system-x86_64")
@@ -32,7 +32,7 @@ describe.skipIf(skipping("prometheus-pve-exporter", lacking))("prometheus-pve-ex
     folder = mkdtempSync(join(tmpdir(), "gpve-exporter-"));
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
-    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    node = await firstNode(api);
     const disk = { scsi0: "local:1,format=qcow2", memory: 32 };
     await run("/qemu", { vmid: 100, name: "up", onboot: 1, tags: "a;b", ...disk });
     await run("/qemu", { vmid: 101, name: "down", ...disk });

@@ -5,7 +5,7 @@ import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { defaultImageCache } from "../build-caches.ts";
-import { apiOf, startGpve, type Api } from "../gpve.ts";
+import { type Api, apiOf, firstNode, startGpve } from "../gpve.ts";
 import { runByAgent, untilAgentAnswers } from "../guest.ts";
 import { waitTask } from "../tasks.ts";
 import { makeGuestArchive, type GuestArchive } from "./guest-archive.ts";
@@ -56,7 +56,7 @@ export async function startDebianGuest(
       expect(answer.status, answer.text).toBe(200);
       expect((await waitTask(api, answer.data as string, 20 * MINUTES)).exitstatus).toBe("OK");
     };
-    const node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    const node = await firstNode(api);
     const { path: local } = (await api("GET", "/storage/local")).data as { path: string };
     mkdirSync(join(local, "import"), { recursive: true });
     await rename(await made, join(local, "import/guest.raw"));

@@ -1,13 +1,11 @@
 // The agent beside a server of `gpve up`: a process of its own, which servers of other machines reach, started again when
 // it ends. One that outlived us is taken over.
-import { kill } from "node:process";
-import { readJsonFile } from "@gpve/kit/atomic-file.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
-import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
+import type { ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
 import { every } from "@gpve/kit/every.ts";
+import { endProcess, livingProcess } from "../long-lived-process.ts";
 import { selfCommand } from "../self-command.ts";
 import { agentFile } from "./member-files.ts";
 
@@ -17,8 +15,7 @@ const START_PATIENCE_MS = 15_000;
 const STOP_PATIENCE_MS = 15_000;
 
 export function runningAgent(data: DataDir): ProcessIdentity | undefined {
-  const holder = readJsonFile(data.file("run", "agent.lock")) as ProcessIdentity | undefined;
-  return holder !== undefined && isAlive(holder) ? holder : undefined;
+  return livingProcess(data.file("run", "agent.lock"));
 }
 
 export async function keepAgent(data: DataDir, clock: Clock, signal: AbortSignal): Promise<void> {
@@ -35,19 +32,5 @@ export async function keepAgent(data: DataDir, clock: Clock, signal: AbortSignal
 
 export async function stopAgent(data: DataDir): Promise<void> {
   const running = runningAgent(data);
-  if (running === undefined) return;
-  send(running.pid, "SIGTERM");
-  const end = performance.now() + STOP_PATIENCE_MS;
-  while (isAlive(running)) {
-    if (performance.now() > end) send(running.pid, "SIGKILL");
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-function send(pid: number, signal: NodeJS.Signals): void {
-  try {
-    kill(pid, signal);
-  } catch (err) {
-    ignore(err, "it has just ended");
-  }
+  if (running !== undefined) await endProcess(running, STOP_PATIENCE_MS);
 }

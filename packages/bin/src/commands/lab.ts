@@ -5,10 +5,11 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { Io } from "../io.ts";
 import { cutNode, cutNodes, healNode } from "../lab/lab-network.ts";
 import { labNode, requireLab, type Lab, type LabNode } from "../lab/lab-plan.ts";
-import { partNames, runningFence, runningPart, send, startPart, stopPart } from "../lab/node-parts.ts";
+import { partNames, runningFence, runningPart, startPart, stopPart } from "../lab/node-parts.ts";
 import { lastReset } from "../lab/lab-watchdog.ts";
 import { nodeProcesses, signalNode } from "../lab/node-processes.ts";
 import { startNodeParts } from "../lab/start-lab.ts";
+import { sendSignal } from "../long-lived-process.ts";
 import { dataDirOption } from "./options.ts";
 
 /** Of the whole node where no part is named. */
@@ -96,7 +97,7 @@ async function told(node: LabNode, signal: NodeJS.Signals, only: OnlyPart, becam
     const part = runningPart(node, only);
     if (part === undefined)
       throw new AppError("object.not_found", `the ${only} of ${node.name} does not run`);
-    send(part.pid, signal);
+    sendSignal(part.pid, signal);
     return `the ${only} of ${node.name} ${signal === "SIGKILL" ? "was killed" : became}`;
   }
   // No mistake of who asks: its watchdog may have reset a node that was frozen.

@@ -9,7 +9,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { every } from "@gpve/kit/every.ts";
-import { EtcdMembers, linksWith, type StoreMember } from "@gpve/store/etcd/members.ts";
+import { MemberCalls, linksWith, type StoreMember } from "@gpve/store/etcd/members.ts";
 import type { MemberUrls } from "@gpve/store/etcd/etcd-store.ts";
 import { openStore, type StoreConfig } from "@gpve/store/open-store.ts";
 import { ensureAuthority, ensureCertificate } from "./etcd-certificates.ts";
@@ -45,7 +45,7 @@ export function keepKnown(places: EtcdPlaces, endpoints: readonly string[]): voi
 export class EmbeddedEtcd implements MemberUrls {
   readonly #options: EmbeddedEtcdOptions;
   readonly #places: EtcdPlaces;
-  readonly #members: EtcdMembers;
+  readonly #members: MemberCalls;
   readonly #stop = new AbortController();
   readonly #listeners = new Set<(urls: readonly string[]) => void>();
   #urls: readonly string[];
@@ -59,7 +59,7 @@ export class EmbeddedEtcd implements MemberUrls {
     this.#urls = urls;
     const { caFile, certFile, keyFile } = this.#places;
     const [ca, cert, key] = [caFile, certFile, keyFile].map((file) => readFileSync(file));
-    this.#members = new EtcdMembers(
+    this.#members = new MemberCalls(
       linksWith({
         tls: { ca: ca ?? "", cert: cert ?? "", key: key ?? "" },
         clock: options.clock,

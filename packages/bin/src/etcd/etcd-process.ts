@@ -1,14 +1,13 @@
 // The process of this server's member. It outlives the server, whose restart is nothing to the others, and is started
 // again by it when it has ended.
 import { existsSync, rmSync } from "node:fs";
-import { kill } from "node:process";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { readFileTail } from "@gpve/kit/file-tail.ts";
 import { identify, isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { endProcess } from "../long-lived-process.ts";
 import { clientUrl, peerUrl, type EmbeddedEtcdSettings, type EtcdPlaces } from "./etcd-places.ts";
 
 const PROGRAMS = ["/usr/bin/etcd", "/usr/local/bin/etcd", "/usr/sbin/etcd"];
@@ -60,26 +59,13 @@ export async function startEtcd(places: EtcdPlaces, member: MemberStart): Promis
 export async function stopEtcd(places: EtcdPlaces): Promise<boolean> {
   const running = runningEtcd(places);
   if (running === undefined) return false;
-  const end = performance.now() + STOP_PATIENCE_MS;
-  send(running.pid, "SIGTERM");
-  while (isAlive(running)) {
-    if (performance.now() > end) send(running.pid, "SIGKILL");
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+  await endProcess(running, STOP_PATIENCE_MS);
   rmSync(places.note, { force: true });
   return true;
 }
 
 export function lastWordsOfEtcd(places: EtcdPlaces): string {
   return `the last lines of ${places.log}:\n${readFileTail(places.log, LAST_WORDS_BYTES).trim()}`;
-}
-
-function send(pid: number, signal: NodeJS.Signals): void {
-  try {
-    kill(pid, signal);
-  } catch (err) {
-    ignore(err, "it has just ended");
-  }
 }
 
 function commandOf(places: EtcdPlaces, { name, settings, initial, isNew }: MemberStart): string[] {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { given } from "@gpve/contracts/given.ts";
 import type { StoreMembersPort } from "@gpve/server/application/cluster/store-members.ts";
-import { EtcdMembers, linksWith, type MemberHealth } from "@gpve/store/etcd/members.ts";
+import { MemberCalls, linksWith, type MemberHealth } from "@gpve/store/etcd/members.ts";
 import type { StoreConfig } from "@gpve/store/open-store.ts";
 
 export function storeMembers(config: StoreConfig, isEmbedded: boolean): StoreMembersPort | undefined {
@@ -12,7 +12,7 @@ export function storeMembers(config: StoreConfig, isEmbedded: boolean): StoreMem
     file === undefined ? undefined : readFileSync(file);
   const tls = given({ ca: read(caFile), cert: read(certFile), key: read(keyFile) });
   const user = username === undefined || password === undefined ? undefined : { username, password };
-  const members = new EtcdMembers(linksWith({ tls, user }));
+  const members = new MemberCalls(linksWith({ tls, user }));
   const urls = (): readonly string[] => config.members?.current() ?? endpoints;
   return {
     isEmbedded,

@@ -2,14 +2,13 @@
 import { rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { kill } from "node:process";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import { ignore } from "@gpve/kit/background.ts";
+import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { readFileTail } from "@gpve/kit/file-tail.ts";
-import { identify, isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
+import { identify, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { endProcess, livingProcess } from "../long-lived-process.ts";
 import { selfCommand } from "../self-command.ts";
 import { AGENT_PORT, ETCD_PEER_PORT, ETCD_PORT, SERVER_PORT, type Lab, type LabNode } from "./lab-plan.ts";
 import { etcdFiles } from "./lab-secrets.ts";
@@ -42,8 +41,7 @@ export function enterNode(lab: Lab, node: LabNode): string[] {
 
 /** undefined = it does not run. */
 export function runningPart(node: LabNode, part: PartName): ProcessIdentity | undefined {
-  const known = readJsonFile(noteOf(node, part)) as ProcessIdentity | undefined;
-  return known !== undefined && isAlive(known) ? known : undefined;
+  return livingProcess(noteOf(node, part));
 }
 
 /** Starts it unless it runs, and waits until its port answers. */
@@ -71,40 +69,20 @@ export async function startPart(lab: Lab, node: LabNode, part: PartName): Promis
   }
 }
 
-/** As a service manager does: asked first, ended when it does not. */
 export async function stopPart(node: LabNode, part: PartName, patienceMs: number): Promise<void> {
-  await stopProcess(runningPart(node, part), patienceMs);
+  const running = runningPart(node, part);
+  if (running !== undefined) await endProcess(running, patienceMs);
   rmSync(noteOf(node, part), { force: true });
 }
 
 /** The agent started it, and it outlives the agent. */
 export function runningFence(node: LabNode): ProcessIdentity | undefined {
-  const holder = readJsonFile(join(node.folder, "run", "fence.lock")) as ProcessIdentity | undefined;
-  return holder !== undefined && isAlive(holder) ? holder : undefined;
+  return livingProcess(join(node.folder, "run", "fence.lock"));
 }
 
-export function stopFence(node: LabNode, patienceMs: number): Promise<void> {
-  return stopProcess(runningFence(node), patienceMs);
-}
-
-async function stopProcess(running: ProcessIdentity | undefined, patienceMs: number): Promise<void> {
-  if (running === undefined) return;
-  send(running.pid, "SIGTERM");
-  // One that was frozen hears nothing until it is thawed.
-  send(running.pid, "SIGCONT");
-  const end = performance.now() + patienceMs;
-  while (isAlive(running)) {
-    if (performance.now() > end) send(running.pid, "SIGKILL");
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-export function send(pid: number, signal: NodeJS.Signals): void {
-  try {
-    kill(pid, signal);
-  } catch (err) {
-    ignore(err, "it has just ended");
-  }
+export async function stopFence(node: LabNode, patienceMs: number): Promise<void> {
+  const running = runningFence(node);
+  if (running !== undefined) await endProcess(running, patienceMs);
 }
 
 function commandOf(lab: Lab, node: LabNode, part: PartName): string[] {

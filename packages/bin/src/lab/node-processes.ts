@@ -1,9 +1,9 @@
 // Which processes are a lab node's: those in its network namespace, those in cgroups of its data directory (guests,
 // supervisors and tools, which may have networks of their own), and whatever any of them has started.
 import { readFileSync, readdirSync, readlinkSync, statSync } from "node:fs";
-import { kill } from "node:process";
 import { ignore } from "@gpve/kit/background.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { sendSignal } from "../long-lived-process.ts";
 
 export interface FoundProcess {
   readonly pid: number;
@@ -66,11 +66,7 @@ export function signalNode(
       if (told.has(pid)) continue;
       told.add(pid);
       found = true;
-      try {
-        kill(pid, signal);
-      } catch (err) {
-        ignore(err, "it has just ended");
-      }
+      sendSignal(pid, signal);
     }
   }
   return told.size;

@@ -3,7 +3,7 @@ import type { GpveClient } from "@gpve/client/client.ts";
 import type { PveRouteKey } from "@gpve/contracts/pve/route-key.ts";
 import type { PveSchema } from "@gpve/contracts/pve/schema.ts";
 import type { CliIo } from "../io.ts";
-import type { TableStyle } from "./output/text-table.ts";
+import type { TextTableStyle } from "./output/text-table.ts";
 
 /** Values of options and positional arguments, as the API takes them. */
 export type OptionValues = Readonly<Record<string, string | readonly string[]>>;
@@ -18,7 +18,7 @@ export interface PveSession {
 }
 
 /** `style`: as the output options say, where the command has them. */
-type Show = (data: unknown, line: (text: string) => void, style?: TableStyle) => void;
+type Show = (data: unknown, line: (text: string) => void, style?: TextTableStyle) => void;
 
 interface Command {
   /** Parameters that are given by their place. */

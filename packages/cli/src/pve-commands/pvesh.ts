@@ -3,7 +3,8 @@ import { pveRows } from "@gpve/client/pve-client.ts";
 import { isUpid } from "@gpve/client/task-wait.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveVerb } from "@gpve/contracts/pve/schema.ts";
-import { findMethod, indexChildren, splitPath } from "@gpve/domain/schema/method-table.ts";
+import { findMethod, indexChildren } from "@gpve/domain/schema/method-table.ts";
+import { pathSegments } from "@gpve/domain/schema/path-segments.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { PveSession } from "./command-entry.ts";
 import { outputOptions, type CommandShape } from "./command-shape.ts";
@@ -32,7 +33,7 @@ const boolean = { type: "boolean", optional: true } as const;
 
 /** What a verb takes at a path; undefined when there is no such method. */
 export function pveshShape(verb: string, path: string): (CommandShape & { links: boolean }) | undefined {
-  const found = findMethod(pveshVerbs[verb] ?? "GET", splitPath(path));
+  const found = findMethod(pveshVerbs[verb] ?? "GET", pathSegments(path));
   if (found.kind !== "found") return undefined;
   const { method, pathParams } = found;
   const own = Object.entries(method.parameters).filter(([name]) => !Object.hasOwn(pathParams, name));
@@ -59,7 +60,7 @@ export async function pvesh(session: PveSession, verb: string, words: readonly s
     showUsage(session, path, words);
     return;
   }
-  if (verb === "ls" && splitPath(path).length === 0) {
+  if (verb === "ls" && pathSegments(path).length === 0) {
     for (const name of indexChildren("/")) session.line(`${capabilities(name).padEnd(12)} ${name}`);
     return;
   }
@@ -78,7 +79,7 @@ export async function pvesh(session: PveSession, verb: string, words: readonly s
   );
   const { style, rest } = outputStyle(given, session.io);
   const { pve } = await session.client();
-  const segments = splitPath(path);
+  const segments = pathSegments(path);
   if (segments[0] === "nodes" && segments[1] === "localhost") segments[1] = await session.node();
   const target = `/${segments.map(encodeURIComponent).join("/")}`;
   const { data } = await pve.call(pveshVerbs[verb] ?? "GET", target, rest, { signal: session.io.signal });
@@ -101,10 +102,10 @@ export async function pvesh(session: PveSession, verb: string, words: readonly s
 }
 
 function childRows(path: string, data: unknown): readonly Readonly<Record<string, string>>[] {
-  const found = findMethod("GET", splitPath(path));
+  const found = findMethod("GET", pathSegments(path));
   const href = found.kind === "found" ? (found.method.links?.[0]?.href ?? "") : "";
   const key = /^\{(\w+)\}$/.exec(href)?.[1] ?? "";
-  const base = splitPath(path).join("/");
+  const base = pathSegments(path).join("/");
   return pveRows(data, path)
     .filter((row) => row[key] !== undefined)
     .map((row) => {

@@ -1,20 +1,15 @@
 // What servers and agents say to each other beside PVE's methods: the shapes of requests and of answers.
-import { Type } from "typebox";
-import type { Static, TProperties } from "typebox";
+import { Type, type Static, type TProperties } from "typebox";
 import { VmBackupRequestSchema } from "../v1/bodies.ts";
+import { request, requestId, tenant } from "./message-parts.ts";
 import { OverlaySchema } from "./vcluster-move-messages.ts";
 import { vclusterCalled as called, vclusterKey as vcluster } from "./vcluster-names.ts";
 
-/** Closed: what a node does not understand, it must not leave undone in silence. */
-const request = <P extends TProperties>(more: P) =>
-  Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
 /** Open: a node that is newer may say more. */
 const answer = <P extends TProperties>(properties: P) => Type.Object(properties);
 
 const vmid = Type.Integer({ minimum: 1, maximum: 999_999_999 });
 const port = Type.Integer({ minimum: 1, maximum: 65_535 });
-/** Of what the client asked for: asked again, it is the same task. */
-const requestId = Type.String();
 
 export const UpidAnswer = Type.String({ pattern: "^UPID:" });
 export const NoAnswer = Type.Null();
@@ -96,8 +91,7 @@ export const ComponentsAnswer = Type.Array(
 );
 export type ComponentRow = Static<typeof ComponentsAnswer>[number];
 
-/** The tenant is what permission was judged on: the node compares it with the cluster's own. */
-const tenant = Type.String();
+/** The node compares the tenant with the cluster's own. */
 export const NewVclusterRequest = request({
   vcluster,
   called,

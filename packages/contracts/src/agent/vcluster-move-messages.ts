@@ -1,13 +1,8 @@
 // Moves of virtual clusters' control planes, as servers and agents say it.
 import { Type } from "typebox";
-import type { TProperties } from "typebox";
+import { request, requestId, tenant } from "./message-parts.ts";
 import { vclusterCalled as called, vclusterKey as vcluster } from "./vcluster-names.ts";
 
-const request = <P extends TProperties>(more: P) =>
-  Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
-/** What permission was judged on. */
-const tenant = Type.String();
-const requestId = Type.String();
 const moveId = Type.String({ minLength: 1 });
 const network = Type.Integer({ minimum: 0, maximum: 4095 });
 const place = Type.Integer({ minimum: 0, maximum: 31 });

@@ -1,13 +1,8 @@
 // Backup, restore and upgrade of virtual clusters, as servers and agents say it.
-import { Type } from "typebox";
-import type { Static, TProperties } from "typebox";
+import { Type, type Static } from "typebox";
+import { request, requestId, tenant } from "./message-parts.ts";
 import { vclusterCalled as called, vclusterKey as vcluster } from "./vcluster-names.ts";
 
-const request = <P extends TProperties>(more: P) =>
-  Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
-/** What permission was judged on. */
-const tenant = Type.String();
-const requestId = Type.String();
 const archive = Type.String({ pattern: "^[^:]+:backup/", description: "Its volume." });
 
 export const VclusterBackupRequest = request({

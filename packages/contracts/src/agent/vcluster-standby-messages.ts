@@ -1,14 +1,9 @@
 // Standbys of virtual clusters' stores, as servers and agents say it.
 import { Type } from "typebox";
-import type { TProperties } from "typebox";
+import { request, requestId, tenant } from "./message-parts.ts";
 import { OverlaySchema } from "./vcluster-move-messages.ts";
 import { vclusterCalled as called, vclusterKey as vcluster } from "./vcluster-names.ts";
 
-const request = <P extends TProperties>(more: P) =>
-  Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
-/** What permission was judged on. */
-const tenant = Type.String();
-const requestId = Type.String();
 /** Rises with everything that is said about the standby of a cluster. */
 const generation = Type.Integer({ minimum: 1 });
 

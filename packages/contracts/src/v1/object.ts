@@ -1,6 +1,6 @@
 // The shape every object of /api/v1 has: metadata, spec (what is wanted) and status (what is).
-import { Type } from "typebox";
-import type { Static, TSchema } from "typebox";
+import { Type, type Static, type TSchema } from "typebox";
+import type { Fields } from "../json-object.ts";
 
 export const API_VERSION = "gpve.io/v1";
 
@@ -63,7 +63,6 @@ export const ObjectMetaInputSchema = Type.Object(
 );
 
 export type ObjectMeta = Static<typeof ObjectMetaSchema>;
-export type Fields = Readonly<Record<string, unknown>>;
 
 export interface V1Object {
   readonly apiVersion: typeof API_VERSION;

@@ -1,6 +1,7 @@
 // Label and field selectors, Kubernetes' syntax: `a=b,c!=d,e in (x,y),f notin (z),g,!h`.
 // Field selectors know only =, == and !=.
-import { AppError } from "../errors.ts";
+import type { AppError } from "../errors.ts";
+import { invalidField } from "../invalid-field.ts";
 
 export type Requirement =
   | { readonly key: string; readonly op: "in" | "notin"; readonly values: readonly string[] }
@@ -119,7 +120,5 @@ function label(text: string): string {
 }
 
 function bad(parameter: string, text: string): AppError {
-  return new AppError("request.invalid", `cannot read ${parameter}: ${text}`, {
-    errors: { [parameter]: text },
-  });
+  return invalidField(parameter, text, `cannot read ${parameter}: ${text}`);
 }

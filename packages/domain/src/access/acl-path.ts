@@ -46,7 +46,3 @@ export function normalizeAclPath(text: string | undefined): string | undefined {
 export function isValidAclPath(path: string): boolean {
   return VALID.test(path);
 }
-
-export function aclSegments(path: string): string[] {
-  return path.split("/").filter((segment) => segment !== "");
-}

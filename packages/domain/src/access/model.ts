@@ -1,7 +1,7 @@
 // The whole access configuration in the shape permission questions need: maps, an ACL tree, and which pools
 // hold which object. Built from records when they change, then shared by every request.
+import { pathSegments } from "../schema/path-segments.ts";
 import { BUILTIN_ROLES } from "./builtin-roles.ts";
-import { aclSegments } from "./acl-path.ts";
 import { joinTokenid } from "./ids.ts";
 import type { AclEntry, Group, Pool, Realm, Role, Token, User } from "./types.ts";
 
@@ -106,7 +106,7 @@ export function buildAclTree(entries: Iterable<AclEntry>): AclNode {
   const root = growingNode("/");
   for (const entry of entries) {
     let node = root;
-    for (const segment of aclSegments(entry.path)) {
+    for (const segment of pathSegments(entry.path)) {
       let child = node.children.get(segment);
       if (child === undefined) {
         child = growingNode(node === root ? `/${segment}` : `${node.path}/${segment}`);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PvePermission } from "@gpve/contracts/pve/schema.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
-import type { Actor } from "../request/context.ts";
+import { actorOf } from "../request/context.ts";
 import { createAccessView } from "./access-view.ts";
 import { buildAccessModel } from "./model.ts";
 import { checkPermission } from "./permission-check.ts";
@@ -27,10 +27,6 @@ acl:1:/access/realm/pve:joe@pve:ralloc:
 pool:p1::::
 `);
 const model = buildAccessModel({ ...cfg, realms: [] });
-const actorOf = (authid: string): Actor => {
-  const [userid = "", tokenid] = authid.split("!");
-  return tokenid === undefined ? { userid, authid } : { userid, tokenid, authid };
-};
 
 /** "allowed", or the text of the refusal. */
 function ask(permission: PvePermission, params: Record<string, unknown>, authid: string | undefined): string {

@@ -6,9 +6,9 @@
 // their roles to the guests and storages they hold.
 import { ADMINISTRATOR, BUILTIN_ROLES, NO_ACCESS } from "./builtin-roles.ts";
 import { parseTokenid } from "./ids.ts";
-import { aclSegments } from "./acl-path.ts";
 import type { AccessModel, AclNode, Grants } from "./model.ts";
 import { ROOT_USER } from "../request/context.ts";
+import { pathSegments } from "../schema/path-segments.ts";
 import type { Token, User } from "./types.ts";
 
 /** Name -> whether it propagates to what lies below. */
@@ -86,7 +86,7 @@ function walker(model: AccessModel, authid: string): PrivilegeSource {
   const walk = (path: string): Effective => {
     let node = model.acl;
     let inherited = NOTHING;
-    const segments = aclSegments(path);
+    const segments = pathSegments(path);
     for (const [depth, segment] of segments.entries()) {
       inherited = remembered(below, node, () => decide(node, inherited, false));
       const child = node.children.get(segment);

@@ -1,6 +1,7 @@
 // Roles written as rules, as Kubernetes has them: apiGroups, resources, verbs, resourceNames. They are a second notation
 // for privileges and nothing else, so a rule that no set of privileges says exactly is refused, with what would do.
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import { PRIVILEGES } from "./builtin-roles.ts";
 import {
   PATH_OF_ONE,
@@ -146,7 +147,5 @@ function inOrder(verbs: readonly string[]): string[] {
 }
 
 function bad(field: string, why: string): AppError {
-  return new AppError("request.invalid", `the Role is not valid: ${field}: ${why}`, {
-    errors: { [field]: why },
-  });
+  return invalidField(field, why, `the Role is not valid: ${field}: ${why}`);
 }

@@ -125,7 +125,7 @@ export interface ImageBitmaps {
 export interface BackupArchives {
   createArchive(path: string, compression: Compression, header: ArchiveHeader): Promise<ArchiveWriter>;
   openArchive(path: string): Promise<ArchiveReader>;
-  createIncremental(path: string, header: IncrementalHeader): Promise<IncrementalWriter>;
+  createIncremental(path: string, header: IncrementalHeader): Promise<ChangesWriter>;
   openIncremental(path: string): Promise<IncrementalReader>;
 }
 
@@ -229,7 +229,8 @@ export interface IncrementalReader {
   close(): Promise<void>;
 }
 
-export interface IncrementalWriter {
+/** Takes what changed of disks; what was written counts only after `finish`. */
+export interface ChangesWriter {
   data(device: number, offset: number, data: Uint8Array): Promise<void>;
   zeroes(device: number, offset: number, length: number): Promise<void>;
   finish(): Promise<void>;

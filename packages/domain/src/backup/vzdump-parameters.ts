@@ -1,5 +1,6 @@
 // What POST vzdump refuses before anything is done, in PVE's words and order.
 import { parameterError } from "../request/failures.ts";
+import { quotedWord } from "../schema/quoted-word.ts";
 
 export interface VzdumpSelection {
   readonly vmid?: string;
@@ -40,15 +41,11 @@ export function vzdumpCommandLine(params: Readonly<Record<string, unknown>>): st
   for (const [name, value] of Object.entries(params).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
     if (name === "vmid" || name === "stdout" || value === undefined || value === "") continue;
     for (const each of Array.isArray(value) ? (value as unknown[]) : [value])
-      words.push(`--${name}`, quoted(typeof each === "boolean" ? (each ? "1" : "0") : String(each)));
+      words.push(`--${name}`, quotedWord(typeof each === "boolean" ? (each ? "1" : "0") : String(each)));
   }
   return words.join(" ");
 }
 
 function given(text: string | undefined): boolean {
   return text !== undefined && text !== "";
-}
-
-function quoted(text: string): string {
-  return /^[\w,.:/=@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
 }

@@ -1,8 +1,13 @@
 // What the cluster keeps about high availability. The manager's own status is one record; each node reports in its own.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestKinds, type GuestType } from "../guest/guest-kinds.ts";
-import type { HaTimings, LocalStatus, ManagerStatus, WantedState } from "./model.ts";
-import { emptyManagerStatus } from "./model.ts";
+import {
+  type HaTimings,
+  type LocalStatus,
+  type ManagerStatus,
+  type WantedState,
+  emptyManagerStatus,
+} from "./model.ts";
 import { leaseTimes } from "./node-lease.ts";
 
 /** As the operator configured it; `vm:100` is its id. */
@@ -128,6 +133,10 @@ export function isInMaintenance(
 
 export function sidOf(guest: { readonly vmid: number; readonly type: GuestType }): string {
   return `${guestKinds[guest.type].haType}:${guest.vmid}`;
+}
+
+export function vmidOfSid(sid: string): number {
+  return Number(sid.split(":")[1]);
 }
 
 function decodeManagerStatus(json: unknown): ManagerStatus {

@@ -3,14 +3,14 @@
 import type { Rules } from "./rules.ts";
 import type { HaSettings, HaTimings, Load, LocalStatus, ManagerStatus, ServiceConfig } from "./model.ts";
 
-export type LogLevel = "info" | "notice" | "warning" | "error" | "mail";
+export type HaLogLevel = "info" | "notice" | "warning" | "error" | "mail";
 
 export interface HaEnvironment {
   readonly node: string;
   readonly timings: HaTimings;
   /** Seconds; only differences mean something. */
   readonly now: () => number;
-  readonly log: (level: LogLevel, text: string) => void;
+  readonly log: (level: HaLogLevel, text: string) => void;
 
   /** False while the shared store cannot be trusted to be current: the round is skipped. */
   readonly refresh: () => boolean;
@@ -51,21 +51,21 @@ export interface HaEnvironment {
 }
 
 /** Of work that takes longer than a round: asked for again in the next one, with the same question. */
-export type Outcome = boolean | "pending";
+export type ActionOutcome = boolean | "pending";
 
 /** What the local manager does with the guests of its own node. */
 export interface GuestActions {
   readonly isHere: (sid: string) => boolean;
   readonly isRunning: (sid: string) => boolean;
-  readonly start: (sid: string) => Outcome;
-  readonly stop: (sid: string, timeoutS: number | undefined) => Outcome;
+  readonly start: (sid: string) => ActionOutcome;
+  readonly stop: (sid: string, timeoutS: number | undefined) => ActionOutcome;
   /** Whether the target can take it; asked before anything is stopped. */
   readonly canMove: (sid: string, target: string) => boolean;
   /**
    * Running or not, as it is; `order` is the manager's, by whose name the move is allowed. Where it was only made ready
    * (stopped, its disks within reach of the target), the manager hands its configuration over.
    */
-  readonly move: (sid: string, target: string, order: string) => Outcome;
+  readonly move: (sid: string, target: string, order: string) => ActionOutcome;
   /** What stood against the last of these that failed, where that is known. */
   readonly whyNot?: (sid: string) => string | undefined;
 }

@@ -1,13 +1,13 @@
 // A node goes down while guests of its are on their way elsewhere.
 import { beforeEach, expect, test } from "vitest";
-import type { HaEnvironment, Outcome } from "./environment.ts";
+import type { HaEnvironment, ActionOutcome } from "./environment.ts";
 import { LocalManager } from "./local-manager.ts";
 import type { LocalStatus, ServiceStatus, ShutdownPolicy } from "./model.ts";
 import { defaultTimings } from "./model.ts";
 
 let services: Record<string, ServiceStatus>;
 let running: Set<string>;
-let move: Outcome;
+let move: ActionOutcome;
 let saved: LocalStatus | undefined;
 
 beforeEach(() => {

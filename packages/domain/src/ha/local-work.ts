@@ -1,5 +1,5 @@
 // The orders of the manager for services on this node, and what came of each.
-import type { HaEnvironment, Outcome } from "./environment.ts";
+import type { HaEnvironment, ActionOutcome } from "./environment.ts";
 import type { ExitCode, LocalStatus, ServiceStatus } from "./model.ts";
 
 const MOVE = "move";
@@ -113,7 +113,7 @@ export class LocalWork {
     return "error";
   }
 
-  #stop(sid: string, timeoutS: number | undefined): Outcome {
+  #stop(sid: string, timeoutS: number | undefined): ActionOutcome {
     if (!this.#env.guests.isRunning(sid)) return true;
     const text = `stopping service ${sid}${timeoutS === undefined ? "" : ` (timeout=${timeoutS})`}`;
     return this.#stopped(
@@ -122,7 +122,7 @@ export class LocalWork {
     );
   }
 
-  #stopped(sid: string, stopped: Outcome): Outcome {
+  #stopped(sid: string, stopped: ActionOutcome): ActionOutcome {
     if (stopped === "pending") return stopped;
     this.#env.log(
       "info",
@@ -163,7 +163,7 @@ export class LocalWork {
   }
 
   /** Says what begins, and only then. */
-  #follow(sid: string, text: string | undefined, work: () => Outcome): Outcome {
+  #follow(sid: string, text: string | undefined, work: () => ActionOutcome): ActionOutcome {
     const what = text ?? MOVE;
     if (this.#underWay.get(sid) !== what && text !== undefined) this.#env.log("info", text);
     const outcome = work();
@@ -193,6 +193,6 @@ export class LocalWork {
   }
 }
 
-function exitOf(outcome: Outcome): ExitCode | undefined {
+function exitOf(outcome: ActionOutcome): ExitCode | undefined {
   return outcome === "pending" ? undefined : outcome ? "success" : "error";
 }

@@ -1,11 +1,11 @@
 // Commands of the operator, as text lines that any node may queue. Each is judged once, when it is read.
 import type { Disarming } from "./disarming.ts";
-import type { StepContext } from "./step-context.ts";
+import type { ServiceStep } from "./service-step.ts";
 import type { ManagerStatus, ServiceCommand } from "./model.ts";
 import { staysOn } from "./usage.ts";
 
 export function readCommands(
-  context: StepContext,
+  context: ServiceStep,
   status: ManagerStatus,
   disarming: Disarming,
   own: readonly string[],
@@ -40,7 +40,7 @@ export function readCommands(
   }
 }
 
-function beginMaintenance(context: StepContext, status: ManagerStatus, node: string, line: string): void {
+function beginMaintenance(context: ServiceStep, status: ManagerStatus, node: string, line: string): void {
   const state = context.nodes.of(node);
   if (state === "maintenance") {
     context.env.log("info", `ignoring crm command - node ${node} is already in maintenance state`);
@@ -49,7 +49,7 @@ function beginMaintenance(context: StepContext, status: ManagerStatus, node: str
   } else status.maintenance[node] = true;
 }
 
-function endMaintenance(context: StepContext, status: ManagerStatus, node: string): void {
+function endMaintenance(context: ServiceStep, status: ManagerStatus, node: string): void {
   const state = context.nodes.of(node);
   if (state !== "maintenance") {
     const but = `but it's in state ${state}`;
@@ -63,18 +63,18 @@ function order(status: ManagerStatus, sid: string, command: ServiceCommand): voi
   if (service !== undefined) service.command = command;
 }
 
-function accepted(context: StepContext, line: string): void {
+function accepted(context: ServiceStep, line: string): void {
   context.env.log("info", `got crm command: ${line}`);
 }
 
-function managed(context: StepContext, status: ManagerStatus, sid: string, line: string): boolean {
+function managed(context: ServiceStep, status: ManagerStatus, sid: string, line: string): boolean {
   if (status.services[sid] !== undefined) return true;
   context.env.log("error", `crm command error - no such service: ${line}`);
   return false;
 }
 
 function move(
-  context: StepContext,
+  context: ServiceStep,
   status: ManagerStatus,
   kind: "migrate" | "relocate",
   sid: string,

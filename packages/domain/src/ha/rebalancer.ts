@@ -1,6 +1,6 @@
 // Evens the load out, one move at a time: only where the imbalance is large, has lasted, and a move takes a good part
 // of it away. Services that must stay together move together.
-import type { StepContext } from "./step-context.ts";
+import type { ServiceStep } from "./service-step.ts";
 import type { AutoRebalance, Load, ManagerStatus, ServiceStatus } from "./model.ts";
 import { allowedNodes } from "./select-node.ts";
 import type { Placement } from "./select-node.ts";
@@ -13,11 +13,11 @@ interface Move {
   readonly criteria: readonly number[];
 }
 
-export class Rebalancer {
+export class ServiceRebalancer {
   #rounds = 0;
 
   /** The commands that this round calls for: one at most. */
-  round(context: StepContext, status: ManagerStatus): readonly string[] {
+  round(context: ServiceStep, status: ManagerStatus): readonly string[] {
     const settings = context.env.settings().autoRebalance;
     if (settings === undefined || status.disarm !== undefined) return [];
     const services = Object.values(status.services);
@@ -44,7 +44,7 @@ export class Rebalancer {
 type Loads = ReadonlyMap<string, Load>;
 
 function loadsOf(
-  context: StepContext,
+  context: ServiceStep,
   online: readonly string[],
   services: Readonly<Record<string, ServiceStatus>>,
 ): Loads {
@@ -57,7 +57,7 @@ function loadsOf(
   return loads;
 }
 
-function loadOf(context: StepContext, sid: string): Load {
+function loadOf(context: ServiceStep, sid: string): Load {
   return context.env.serviceLoad(sid, context.env.settings().scheduler === "dynamic");
 }
 
@@ -65,7 +65,7 @@ function plus(a: Load, b: Load, sign: 1 | -1): Load {
   return { cpu: a.cpu + sign * b.cpu, memory: a.memory + sign * b.memory };
 }
 
-function shares(context: StepContext, loads: Loads): readonly (readonly [number, number])[] {
+function shares(context: ServiceStep, loads: Loads): readonly (readonly [number, number])[] {
   return [...loads].map(([node, load]) => {
     const capacity = context.env.nodeCapacity(node);
     return [load.cpu / capacity.cpu, load.memory / capacity.memory];
@@ -73,7 +73,7 @@ function shares(context: StepContext, loads: Loads): readonly (readonly [number,
 }
 
 /** Standard deviation over mean of the nodes' loads. */
-function imbalance(context: StepContext, loads: Loads): number {
+function imbalance(context: ServiceStep, loads: Loads): number {
   const values = shares(context, loads).map(([cpu, memory]) => (cpu + memory) / 2);
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   if (values.length === 0 || mean === 0) return 0;
@@ -81,7 +81,7 @@ function imbalance(context: StepContext, loads: Loads): number {
 }
 
 function bestMove(
-  context: StepContext,
+  context: ServiceStep,
   placement: Placement,
   loads: Loads,
   settings: AutoRebalance,
@@ -121,7 +121,7 @@ function rounded(value: number): number {
   return Math.round(value * 1e9);
 }
 
-function mayMove(context: StepContext, placement: Placement, sid: string, node: string): boolean {
+function mayMove(context: ServiceStep, placement: Placement, sid: string, node: string): boolean {
   const service = placement.services[sid];
   return (
     service?.state === "started" && service.node === node && context.config.get(sid)?.autoRebalance === true

@@ -1,5 +1,5 @@
 // A complaint that is the same in every round is worth saying once a minute. What changed is always said.
-import type { LogLevel } from "./environment.ts";
+import type { HaLogLevel } from "./environment.ts";
 
 const AGAIN_MS = 60_000;
 const REMEMBERED = 1_000;
@@ -12,7 +12,7 @@ export class SaidOnce {
     this.#clock = clock;
   }
 
-  isNew(level: LogLevel, text: string): boolean {
+  isNew(level: HaLogLevel, text: string): boolean {
     if (level === "info" || level === "mail") return true;
     const now = this.#clock.monotonic();
     const before = this.#said.get(text);

@@ -6,10 +6,10 @@ import type { HaEnvironment } from "./environment.ts";
 import { readCommands } from "./manager-commands.ts";
 import type { ManagerStatus, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
 import { NodeStates } from "./node-states.ts";
-import { Rebalancer } from "./rebalancer.ts";
+import { ServiceRebalancer } from "./rebalancer.ts";
 import type { Placement } from "./select-node.ts";
 import { advance } from "./service-states.ts";
-import type { StepContext } from "./step-context.ts";
+import type { ServiceStep } from "./service-step.ts";
 import { Usage } from "./usage.ts";
 
 export class Manager {
@@ -17,7 +17,7 @@ export class Manager {
   readonly #status: ManagerStatus;
   readonly #nodes: NodeStates;
   readonly #disarming: Disarming;
-  readonly #rebalancer = new Rebalancer();
+  readonly #rebalancer = new ServiceRebalancer();
   #orders = 0;
   #changed = false;
   #saidDropped = "";
@@ -53,7 +53,7 @@ export class Manager {
     this.#recallFences(config);
     this.#adopt(config);
     const fenced = new Set<string>();
-    const context: StepContext = {
+    const context: ServiceStep = {
       env,
       nodes: this.#nodes,
       config,
@@ -130,7 +130,7 @@ export class Manager {
     }
   }
 
-  #advanceAll(context: StepContext): void {
+  #advanceAll(context: ServiceStep): void {
     // Again as long as something changes, so that a recovery does not wait for the next round; bounded, for safety.
     for (let pass = 0; pass < 8; pass++) {
       this.#changed = false;
@@ -152,7 +152,7 @@ export class Manager {
   }
 
   /** Services that wait for a fence cannot be frozen: their node must be proven dead first. */
-  #fenceUnderDisarm(context: StepContext): void {
+  #fenceUnderDisarm(context: ServiceStep): void {
     if (this.#status.disarm?.state === "disarmed" || this.#nodes.withState("fence").length === 0) return;
     this.#fence(context);
     for (const sid of Object.keys(this.#status.services).toSorted()) {
@@ -163,7 +163,7 @@ export class Manager {
     }
   }
 
-  #fence(context: StepContext): void {
+  #fence(context: ServiceStep): void {
     const waiting = Object.entries(this.#status.services).filter(([, { state }]) => state === "fence");
     for (const node of [...new Set(waiting.map(([, service]) => service.node))].toSorted()) {
       if (context.fenced.has(node) || !this.#nodes.fence(node)) continue;

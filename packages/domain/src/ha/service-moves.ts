@@ -1,10 +1,10 @@
 // What takes a running service elsewhere or down: an operator's command, a failed start, maintenance, better placement.
-import type { StepContext } from "./step-context.ts";
+import type { ServiceStep } from "./service-step.ts";
 import type { ExitCode, ServiceConfig, ServiceStatus } from "./model.ts";
 import { selectNode, whereRoom } from "./select-node.ts";
 
 /** True when a command of the operator was carried out. */
-export function carryOutCommand(context: StepContext, sid: string, service: ServiceStatus): boolean {
+export function carryOutCommand(context: ServiceStep, sid: string, service: ServiceStatus): boolean {
   const { command } = service;
   if (command === undefined) return false;
   service.command = undefined;
@@ -34,7 +34,7 @@ export function carryOutCommand(context: StepContext, sid: string, service: Serv
 }
 
 export function placeService(
-  context: StepContext,
+  context: ServiceStep,
   sid: string,
   service: ServiceStatus,
   config: ServiceConfig,
@@ -75,14 +75,14 @@ export function placeService(
 }
 
 /** Somebody who moves on for another reason has no place to go back to. */
-function dropFallback(context: StepContext, sid: string, service: ServiceStatus): void {
+function dropFallback(context: ServiceStep, sid: string, service: ServiceStatus): void {
   const { maintenanceNode } = service;
   if (maintenanceNode === undefined || maintenanceNode === service.node) return;
   context.env.log("info", `dropping maintenance fallback node '${maintenanceNode}' for '${sid}'`);
   service.maintenanceNode = undefined;
 }
 
-function forgetMaintenance(context: StepContext, sid: string, service: ServiceStatus): void {
+function forgetMaintenance(context: ServiceStep, sid: string, service: ServiceStatus): void {
   if (service.maintenanceNode !== service.node) return;
   const { node } = service;
   context.env.log(
@@ -93,7 +93,7 @@ function forgetMaintenance(context: StepContext, sid: string, service: ServiceSt
 }
 
 function afterFailedStart(
-  context: StepContext,
+  context: ServiceStep,
   sid: string,
   service: ServiceStatus,
   config: ServiceConfig,

@@ -1,11 +1,11 @@
 // The states of a service as a table: for each, what may follow and why.
 import { given } from "@gpve/contracts/given.ts";
-import type { StepContext } from "./step-context.ts";
+import type { ServiceStep } from "./service-step.ts";
 import type { ExitCode, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
 import { carryOutCommand, placeService } from "./service-moves.ts";
 import { selectNode, whereRoom } from "./select-node.ts";
 
-type Step = (context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig) => void;
+type Step = (context: ServiceStep, sid: string, service: ServiceStatus, config: ServiceConfig) => void;
 
 const steps: Record<ServiceState, Step> = {
   request_start: requestStart,
@@ -21,7 +21,7 @@ const steps: Record<ServiceState, Step> = {
   error: failed,
 };
 
-export function advance(context: StepContext, sid: string, service: ServiceStatus): void {
+export function advance(context: ServiceStep, sid: string, service: ServiceStatus): void {
   const config = context.config.get(sid);
   if (config === undefined) return;
   if (freezes(context, service)) return context.change(sid, "freeze");
@@ -29,13 +29,13 @@ export function advance(context: StepContext, sid: string, service: ServiceStatu
 }
 
 /** The local manager there is restarted, or goes down under a policy that keeps services where they are. */
-function freezes(context: StepContext, service: ServiceStatus): boolean {
+function freezes(context: ServiceStep, service: ServiceStatus): boolean {
   if (!["started", "stopped", "request_stop"].includes(service.state)) return false;
   return context.nodes.isOnline(service.node) && context.env.localStatus(service.node)?.mode === "restart";
 }
 
 /** True when its node is away: then nothing else can be done but, in time, fence it. */
-function lost(context: StepContext, sid: string, service: ServiceStatus): boolean {
+function lost(context: ServiceStep, sid: string, service: ServiceStatus): boolean {
   if (context.nodes.isLost(service.node)) {
     context.change(sid, "fence");
     return true;
@@ -43,7 +43,7 @@ function lost(context: StepContext, sid: string, service: ServiceStatus): boolea
   return !context.nodes.isOperational(service.node);
 }
 
-function resultOf(context: StepContext, service: ServiceStatus): ExitCode | undefined {
+function resultOf(context: ServiceStep, service: ServiceStatus): ExitCode | undefined {
   return context.env.localStatus(service.node)?.results[service.uid]?.exit;
 }
 
@@ -52,7 +52,7 @@ function afterMove(config: ServiceConfig): ServiceState {
 }
 
 function requestStart(
-  context: StepContext,
+  context: ServiceStep,
   sid: string,
   service: ServiceStatus,
   config: ServiceConfig,
@@ -70,7 +70,7 @@ function requestStart(
   context.change(sid, "started", { node: service.node, ...given({ command: service.command }) });
 }
 
-function started(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+function started(context: ServiceStep, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   if (lost(context, sid, service)) return;
   // Who is stopped by command is wanted stopped from then on: the command knows for how long to wait.
   if (config.state !== "started" && service.command?.kind !== "stop")
@@ -80,7 +80,7 @@ function started(context: StepContext, sid: string, service: ServiceStatus, conf
   placeService(context, sid, service, config, resultOf(context, service));
 }
 
-function requestStop(context: StepContext, sid: string, service: ServiceStatus): void {
+function requestStop(context: ServiceStep, sid: string, service: ServiceStatus): void {
   const exit = resultOf(context, service);
   if (exit === undefined || exit === "tryAgain") return void lost(context, sid, service);
   if (exit === "success") return context.change(sid, "stopped");
@@ -88,7 +88,7 @@ function requestStop(context: StepContext, sid: string, service: ServiceStatus):
   context.change(sid, "error");
 }
 
-function stopped(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+function stopped(context: ServiceStep, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   if (config.node !== service.node) {
     // Its node was lost while it was on its way: where its configuration is, there it is.
     context.env.log("info", `fixup service '${sid}' location (${service.node} => ${config.node})`);
@@ -103,7 +103,7 @@ function stopped(context: StepContext, sid: string, service: ServiceStatus, conf
     context.change(sid, "request_start", { node: service.node });
 }
 
-function moving(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+function moving(context: ServiceStep, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   // What was done before its node was lost is done.
   const exit = resultOf(context, service);
   if (exit === undefined || exit === "tryAgain") return void lost(context, sid, service);
@@ -130,7 +130,7 @@ function moving(context: StepContext, sid: string, service: ServiceStatus, confi
   context.change(sid, afterMove(config), { node: service.node });
 }
 
-function frozen(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+function frozen(context: ServiceStep, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   // A move may have ended while nobody looked: where its configuration is, there it is.
   const { node } = config;
   // A node that was lost before it could say that it goes down is looked after as any other.
@@ -138,11 +138,11 @@ function frozen(context: StepContext, sid: string, service: ServiceStatus, confi
   context.change(sid, afterMove(config), node === service.node ? {} : { node });
 }
 
-function fenced(context: StepContext, sid: string, service: ServiceStatus): void {
+function fenced(context: ServiceStep, sid: string, service: ServiceStatus): void {
   if (context.fenced.has(service.node)) context.change(sid, "recovery");
 }
 
-function recovery(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+function recovery(context: ServiceStep, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   const { env, nodes } = context;
   const placement = context.placement();
   const target = selectNode(whereRoom(placement, env, sid), sid, service, config, "recover");
@@ -173,7 +173,7 @@ function recovery(context: StepContext, sid: string, service: ServiceStatus, con
   });
 }
 
-function failed(context: StepContext, sid: string, _service: ServiceStatus, config: ServiceConfig): void {
+function failed(context: ServiceStep, sid: string, _service: ServiceStatus, config: ServiceConfig): void {
   // Only the operator can say that it is safe: he does by disabling it.
   if (config.state !== "disabled") return;
   context.change(sid, "stopped", { failedNodes: undefined });

@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
 import type { ExitCode, ServiceStatus } from "./model.ts";
 import { advance } from "./service-states.ts";
-import type { StepContext } from "./step-context.ts";
+import type { ServiceStep } from "./service-step.ts";
 
 /** A service that left n1 for maintenance, which is over, and whose moves end as they are told to. */
 function world(sid: string, isLost = false) {
   const service: ServiceStatus = { state: "started", node: "n2", uid: "0", maintenanceNode: "n1" };
   const state = { service, where: "n2", exit: undefined as ExitCode | undefined };
-  const context = (): StepContext => ({
+  const context = (): ServiceStep => ({
     env: {
       log: () => undefined,
       takeOver: () => undefined,

@@ -1,7 +1,8 @@
 // Between a ResourceQuota's spec, which has sizes with units, and the numbers of a quota; both ways.
 import { given } from "@gpve/contracts/given.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
-import { formatQuantity, invalidField, parseQuantity } from "../vm/spec/quantity.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
+import { formatQuantity, parseQuantity } from "../vm/spec/quantity.ts";
 import { amountOf, keysOf, storageKey, type Amounts, type ResourceKey } from "./amounts.ts";
 import {
   BOUNDS,

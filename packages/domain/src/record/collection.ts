@@ -1,6 +1,7 @@
 // Where records of the cluster lie, and how they are read. Servers and agents share what is declared with these; the
 // records of `store` have this shape.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 
 export interface RecordCollection<T> {
   /** Ends with "/": "/gpve/access/users/". */
@@ -16,7 +17,7 @@ export function objectRecords<T extends object>(prefix: string): RecordCollectio
   return {
     prefix,
     decode: (json) => {
-      if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as T;
+      if (isObject(json)) return json as T;
       throw unknownShape(`a record below ${prefix}`);
     },
   };

@@ -1,4 +1,5 @@
 // A copy of a VM's local disks on another node: what is told of it between the two agents, and what is kept beside it.
+import type { ChangesWriter } from "../backup/backup-ports.ts";
 import type { GuestMove } from "../guest/guest-move.ts";
 
 export interface ReplicaDisk {
@@ -49,26 +50,18 @@ export interface ReplicaVolume {
   readonly bytes: number;
 }
 
-/** Takes what changed; the copy is the new one only after `finish`. */
-export interface ReplicaWriter {
-  data(device: number, offset: number, data: Uint8Array): Promise<void>;
-  zeroes(device: number, offset: number, length: number): Promise<void>;
-  finish(): Promise<void>;
-  abandon(): Promise<void>;
-}
-
 /** The node that keeps copies, as others reach it. */
 export interface ReplicaKeeper {
   /** undefined = there is none. */
   state(vmid: number): Promise<Replica | undefined>;
-  begin(offer: ReplicaOffer, from: string): Promise<ReplicaWriter>;
+  begin(offer: ReplicaOffer, from: string): Promise<ChangesWriter>;
 }
 
 /** One end's line to the keeper. */
 export interface ReplicaLine {
   state(): Promise<Replica | undefined>;
   begin(offer: ReplicaOffer): Promise<void>;
-  readonly writer: ReplicaWriter;
+  readonly writer: ChangesWriter;
   /** Bytes that went over it. */
   readonly sent: number;
   close(): void;

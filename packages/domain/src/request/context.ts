@@ -11,6 +11,14 @@ export interface Actor {
   readonly authid: string;
 }
 
+/** Of "joe@pve" or "joe@pve!ci". */
+export function actorOf(authid: string): Actor {
+  const at = authid.indexOf("!");
+  return at === -1
+    ? { userid: authid, authid }
+    : { userid: authid.slice(0, at), tokenid: authid.slice(at + 1), authid };
+}
+
 /** Only the literal root@pam by ticket passes every check; a token of root@pam does not. */
 export const ROOT_USER = "root@pam";
 
@@ -49,6 +57,9 @@ export interface RequestContext {
   /** W3C traceparent of the current span, for calls to other processes. */
   readonly traceparent?: string;
 }
+
+/** Who looks, and what they may see. */
+export type Viewer = Pick<RequestContext, "actor" | "access">;
 
 /** Whoever asks for an operation, as it notes it; "" = the system. */
 export function askedBy({ actor, traceparent }: Pick<RequestContext, "actor" | "traceparent">): {

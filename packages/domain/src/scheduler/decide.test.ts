@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ClusterState } from "./cluster-state.ts";
 import { selects } from "./label-buckets.ts";
-import { decide } from "./decide.ts";
+import { decidePlacement } from "./decide.ts";
 import { explain, refusalText } from "./explain.ts";
 import { HOSTNAME_LABEL, type PlacedGuest, type PlacementRequest, type SchedulerNode } from "./model.ts";
 import { readPolicy } from "./policy.ts";
@@ -15,7 +15,7 @@ const policy = readPolicy();
 function fill(nodes: readonly SchedulerNode[], requests: readonly PlacementRequest[]): ClusterState {
   const state = new ClusterState(nodes);
   for (const request of requests) {
-    const { node } = decide(state, request, policy);
+    const { node } = decidePlacement(state, request, policy);
     if (node !== undefined) state.place({ request, node, counts: true });
   }
   return state;
@@ -27,7 +27,9 @@ const placesOf = (state: ClusterState): Record<string, string> =>
 it("scores that are switched off by a weight of 0 leave nodes equally good", () => {
   const none = readPolicy({ score: ["LeastAllocated:0", "BalancedAllocation:0"] });
   const state = new ClusterState([aNode("n1"), aNode("n2"), aNode("n3")]);
-  const found = ["a", "b", "c", "d", "e", "f", "g", "h"].map((id) => decide(state, aRequest(id), none));
+  const found = ["a", "b", "c", "d", "e", "f", "g", "h"].map((id) =>
+    decidePlacement(state, aRequest(id), none),
+  );
   expect(new Set(found.map(({ node }) => node))).toEqual(new Set(["n1", "n2", "n3"]));
   expect(new Set(found.map(({ score }) => score))).toEqual(new Set([0]));
   expect(explain(state, aRequest("a"), none).verdicts[0]?.score).toBe(0);
@@ -45,19 +47,19 @@ describe("room on storages", () => {
     expect(state.storageRoom("disks")).toEqual(Float64Array.of(100 * GiB, 100 * GiB));
     for (const id of ["vm/1", "vm/2"]) {
       const request = volume(id, "disks");
-      state.place({ request, node: decide(state, request, policy).node ?? "", counts: true });
+      state.place({ request, node: decidePlacement(state, request, policy).node ?? "", counts: true });
     }
     expect(new Set(Object.values(placesOf(state)))).toEqual(new Set(["n1", "n2"]));
-    expect(decide(state, volume("vm/3", "disks"), policy).refused).toEqual({ StorageRoom: 2 });
+    expect(decidePlacement(state, volume("vm/3", "disks"), policy).refused).toEqual({ StorageRoom: 2 });
     state.setNodes(nodes());
-    expect(decide(state, volume("vm/3", "disks"), policy).node).toBeUndefined();
+    expect(decidePlacement(state, volume("vm/3", "disks"), policy).node).toBeUndefined();
     // Its volume is there now, and the storage says what is left.
     state.place({
       request: aRequest("vm/1", {}, { needs: { storages: { disks: 0 } } }),
       node: "n1",
       counts: true,
     });
-    expect(decide(state, volume("vm/3", "disks"), policy).node).toBe("n1");
+    expect(decidePlacement(state, volume("vm/3", "disks"), policy).node).toBe("n1");
     state.remove("vm/2");
     expect(state.storageRoom("disks")).toEqual(Float64Array.of(100 * GiB, 100 * GiB));
   });
@@ -69,7 +71,7 @@ describe("room on storages", () => {
     expect(state.storageRoom("disks")).toEqual(Float64Array.of(40 * GiB, 40 * GiB, -1));
     state.place({ request: volume("vm/2", "disks"), node: "n2", counts: true });
     expect(state.storageRoom("disks")).toEqual(Float64Array.of(0, 0, -1));
-    expect(decide(state, volume("vm/3", "disks"), policy).refused).toEqual({
+    expect(decidePlacement(state, volume("vm/3", "disks"), policy).refused).toEqual({
       StorageRoom: 2,
       StorageReachable: 1,
     });
@@ -83,7 +85,7 @@ describe("whatever is asked of whatever cluster", () => {
         const state = new ClusterState(nodes);
         const placed: PlacedGuest[] = [];
         for (const request of requests) {
-          const { node } = decide(state, request, policy);
+          const { node } = decidePlacement(state, request, policy);
           if (node === undefined) continue;
           const target = nodes.find(({ name }) => name === node);
           expect(target).toBeDefined();
@@ -111,7 +113,7 @@ describe("whatever is asked of whatever cluster", () => {
         expect(placesOf(fill(nodes.toReversed(), requests))).toEqual(placesOf(one));
         const next = aRequest(`vm/${seed}`, { strategy: "ha-spread" });
         const again = new ClusterState(nodes.toReversed(), [...one.guests()].toReversed());
-        expect(decide(again, next, policy)).toEqual(decide(one, next, policy));
+        expect(decidePlacement(again, next, policy)).toEqual(decidePlacement(one, next, policy));
       }),
     );
   });
@@ -121,7 +123,7 @@ describe("whatever is asked of whatever cluster", () => {
       fc.property(anyNodes, anyRequests, (nodes, requests) => {
         const state = fill(nodes, requests.slice(1));
         const request = requests[0] ?? aRequest("vm/1");
-        const decision = decide(state, request, policy);
+        const decision = decidePlacement(state, request, policy);
         const { verdicts, ...rest } = explain(state, request, policy);
         expect(rest).toMatchObject(decision);
         expect(verdicts.map(({ node }) => node).toSorted()).toEqual(nodes.map(({ name }) => name).toSorted());
@@ -144,7 +146,7 @@ describe("whatever is asked of whatever cluster", () => {
         const state = new ClusterState(nodes);
         state.counts("app=a", "topology.gpve.io/zone");
         for (const request of requests) {
-          const { node } = decide(state, request, policy);
+          const { node } = decidePlacement(state, request, policy);
           if (node !== undefined) state.place({ request, node, counts: true });
           if (request.demand.cpu === 2) state.remove(request.id);
         }
@@ -349,10 +351,10 @@ describe("a refusal says why, and what would change it", () => {
 
   it("in one line, for who may not see nodes", () => {
     const state = new ClusterState([aNode("n1", { unschedulable: true }), aNode("n2", { cpus: 0 })]);
-    expect(refusalText(decide(state, aRequest("vm/1"), policy))).toBe(
+    expect(refusalText(decidePlacement(state, aRequest("vm/1"), policy))).toBe(
       "0 of 2 nodes can take it: 1 by EnoughCpus, 1 by NodeUnschedulable",
     );
-    expect(refusalText(decide(new ClusterState(), aRequest("vm/1"), policy))).toBe(
+    expect(refusalText(decidePlacement(new ClusterState(), aRequest("vm/1"), policy))).toBe(
       "the cluster has no nodes",
     );
   });

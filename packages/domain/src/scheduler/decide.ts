@@ -46,7 +46,11 @@ export interface Prepared {
 /** Scores differ where they differ by more than this: sums of fractions depend on their order. */
 const GRAIN = 1e6;
 
-export function decide(state: ClusterState, request: PlacementRequest, policy: Policy): PlacementDecision {
+export function decidePlacement(
+  state: ClusterState,
+  request: PlacementRequest,
+  policy: Policy,
+): PlacementDecision {
   const prepared = prepare(state, request, policy);
   const { kept, refused, filters } = prepared;
   const nodes = state.nodes.length;

@@ -1,18 +1,18 @@
 // The same decision with all its reasons: every node, every filter that refuses it, every score it gets.
 import type { ClusterState } from "./cluster-state.ts";
-import { decide, partsOf, prepare, totalsOf, type PlacementDecision } from "./decide.ts";
+import { decidePlacement, partsOf, prepare, totalsOf, type PlacementDecision } from "./decide.ts";
 import type { PlacementRequest, Strategy } from "./model.ts";
 import type { Policy } from "./policy.ts";
 import { round } from "./words.ts";
 
-export interface Refusal {
+export interface FilterRefusal {
   readonly filter: string;
   readonly why: string;
 }
 
 export interface NodeVerdict {
   readonly node: string;
-  readonly refusals: readonly Refusal[];
+  readonly refusals: readonly FilterRefusal[];
   /** Of nodes that could take it: 0 to 100, with what it is made of. */
   readonly score?: number;
   readonly parts?: Readonly<Record<string, number>>;
@@ -27,7 +27,7 @@ export interface Explanation extends PlacementDecision {
 }
 
 export function explain(state: ClusterState, request: PlacementRequest, policy: Policy): Explanation {
-  const decision = decide(state, request, policy);
+  const decision = decidePlacement(state, request, policy);
   const prepared = prepare(state, request, policy);
   const { question, kept, filters, scores } = prepared;
   const all = [
@@ -37,7 +37,7 @@ export function explain(state: ClusterState, request: PlacementRequest, policy: 
     }),
     ...filters,
   ];
-  const refusalsOf = (at: number): readonly Refusal[] =>
+  const refusalsOf = (at: number): readonly FilterRefusal[] =>
     all.filter((each) => each.refuses(at)).map((each) => ({ filter: each.name, why: each.why(at) }));
   const refusals = state.nodes.map((_node, at) => refusalsOf(at));
   const feasible = Int32Array.from([...refusals.keys()].filter((at) => refusals[at]?.length === 0));

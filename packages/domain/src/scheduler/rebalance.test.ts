@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ClusterState } from "./cluster-state.ts";
-import { decide } from "./decide.ts";
+import { decidePlacement } from "./decide.ts";
 import type { PlacedGuest, SchedulingRules } from "./model.ts";
 import { simulateLoss } from "./node-loss.ts";
 import { readPolicy } from "./policy.ts";
@@ -96,7 +96,7 @@ describe("a plan", () => {
       fc.property(anyNodes, anyRequests, (nodes, requests) => {
         const state = new ClusterState(nodes);
         for (const request of requests) {
-          const { node } = decide(state, request, policy);
+          const { node } = decidePlacement(state, request, policy);
           if (node !== undefined) state.place({ request, node, counts: true });
         }
         const before = violationsOf(state, policy).map(({ rule, guest }) => `${rule} ${guest}`);

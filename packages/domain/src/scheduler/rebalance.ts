@@ -1,7 +1,7 @@
 // Plans of moves: first what puts right a rule that does not hold, by name; then, where nodes have been filled unevenly
 // for long enough, what evens them out, as long as each move is worth it. Each step fits in after those before it.
 import type { ClusterState } from "./cluster-state.ts";
-import { decide } from "./decide.ts";
+import { decidePlacement } from "./decide.ts";
 import { explain, refusalText } from "./explain.ts";
 import type { PlacedGuest } from "./model.ts";
 import type { Policy } from "./policy.ts";
@@ -123,7 +123,7 @@ function stillBroken(state: ClusterState, guest: PlacedGuest, rule: string, poli
 
 function betterNode(state: ClusterState, guest: PlacedGuest, policy: Policy): string | undefined {
   state.remove(guest.request.id);
-  const { node } = decide(state, guest.request, policy);
+  const { node } = decidePlacement(state, guest.request, policy);
   state.place(guest);
   return node === guest.node ? undefined : node;
 }
@@ -139,7 +139,7 @@ function whyNoMove(
   if (why !== undefined) return why;
   if (moves.length >= maxMoves) return `the plan has its ${maxMoves} moves already`;
   state.remove(guest.request.id);
-  const decision = decide(state, guest.request, policy);
+  const decision = decidePlacement(state, guest.request, policy);
   state.place(guest);
   return refusalText(decision);
 }

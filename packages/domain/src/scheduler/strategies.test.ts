@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ClusterState } from "./cluster-state.ts";
-import { decide } from "./decide.ts";
+import { decidePlacement } from "./decide.ts";
 import { explain } from "./explain.ts";
 import { guestLabels, type PlacementRequest, type SchedulingRules } from "./model.ts";
 import { readPolicy } from "./policy.ts";
@@ -21,7 +21,7 @@ function placeMany(
 ) {
   return Array.from({ length: count }, (_, at) => {
     const request = aRequest(`vm/${100 + at}`, rules, more);
-    const { node } = decide(state, request, policy);
+    const { node } = decidePlacement(state, request, policy);
     if (node !== undefined) state.place({ request, node, counts: true });
     return node;
   });
@@ -42,7 +42,7 @@ describe("strategies", () => {
     const rules = { maxSkew: 1 };
     const places = ["vm/1", "vm/2", "vm/3", "vm/4"].map((id) => {
       const request = aRequest(id, rules);
-      const { node = "" } = decide(state, request, readPolicy());
+      const { node = "" } = decidePlacement(state, request, readPolicy());
       state.place({ request, node, counts: true });
       return node;
     });
@@ -66,7 +66,7 @@ describe("strategies", () => {
     expect(placeMany(strict, 5, rules, { labels }).filter((node) => node === undefined)).toHaveLength(2);
     // Others' guests are none of its business.
     expect(
-      decide(strict, aRequest("vm/9", rules, { labels: { "gpve.io/tenant": "red" } }), policy).node,
+      decidePlacement(strict, aRequest("vm/9", rules, { labels: { "gpve.io/tenant": "red" } }), policy).node,
     ).toBeDefined();
   });
 
@@ -97,16 +97,18 @@ describe("strategies", () => {
     ]);
     const wants = { strategy: "gpu-aware", gpuType: "A100" } as const;
     const demand = { cpu: 1, memory: GiB, gpus: 2 };
-    expect(decide(state, aRequest("vm/1", wants, { demand }), policy).node).toBe("n2");
+    expect(decidePlacement(state, aRequest("vm/1", wants, { demand }), policy).node).toBe("n2");
     state.place({ request: aRequest("vm/1", wants, { demand }), node: "n2", counts: true });
-    expect(decide(state, aRequest("vm/2", wants, { demand }), policy).node).toBe("n1");
-    expect(decide(state, aRequest("vm/3", { strategy: "gpu-aware" }), policy).node).not.toBe("n1");
+    expect(decidePlacement(state, aRequest("vm/2", wants, { demand }), policy).node).toBe("n1");
+    expect(decidePlacement(state, aRequest("vm/3", { strategy: "gpu-aware" }), policy).node).not.toBe("n1");
   });
 
   it("latency goes as near as it can: the node, the rack, the zone", () => {
     const db = aRequest("vm/1", {}, { labels: { app: "db" }, demand: { cpu: 8, memory: GiB } });
     const state = new ClusterState(zoned, [{ request: db, node: "n1", counts: true }]);
-    expect(decide(state, aRequest("vm/2", { strategy: "latency", near: "app=db" }), policy).node).toBe("n2");
+    expect(
+      decidePlacement(state, aRequest("vm/2", { strategy: "latency", near: "app=db" }), policy).node,
+    ).toBe("n2");
     const parts = explain(state, aRequest("vm/2", { strategy: "latency", near: "app=db" }), policy).verdicts;
     expect(parts.find(({ node }) => node === "n3")?.parts?.["Latency"]).toBe(0);
   });
@@ -119,13 +121,13 @@ describe("strategies", () => {
     ]);
     const ssd = { nodeAffinity: { preferred: [{ nodes: "disk=ssd", weight: 10 }] } };
     expect(placeMany(state, 3, ssd)).toEqual(["n1", "n1", "n1"]);
-    expect(decide(state, aRequest("vm/9"), policy).node).toBe("n2");
+    expect(decidePlacement(state, aRequest("vm/9"), policy).node).toBe("n2");
     const db = aRequest("vm/50", {}, { labels: { app: "db" } });
     state.place({ request: db, node: "n2", counts: true });
     const near = { affinity: { preferred: [{ guests: "app=db", weight: 50 }] } };
     const far = { antiAffinity: { preferred: [{ guests: "app=db", weight: 50 }] } };
-    expect(decide(state, aRequest("vm/10", near), policy).node).toBe("n2");
-    expect(decide(state, aRequest("vm/11", far), policy).node).not.toBe("n2");
+    expect(decidePlacement(state, aRequest("vm/10", near), policy).node).toBe("n2");
+    expect(decidePlacement(state, aRequest("vm/11", far), policy).node).not.toBe("n2");
   });
 
   it("a guest goes where one NUMA cell holds it", () => {
@@ -155,7 +157,7 @@ describe("what an operator configures", () => {
   it("a filter that is left out does not act, and a request that needs it is refused rather than misplaced", () => {
     const own = readPolicy({ filter: ["NodeResourcesFit"] });
     const state = new ClusterState([aNode("n1", { taints: [{ key: "x", effect: "NoSchedule" }] })]);
-    expect(decide(state, aRequest("vm/1"), own).node).toBe("n1");
+    expect(decidePlacement(state, aRequest("vm/1"), own).node).toBe("n1");
     const picky = aRequest("vm/2", { antiAffinity: { required: [{ guests: "app=a" }] } });
     expect(explain(state, picky, own).verdicts[0]?.refusals).toEqual([
       {

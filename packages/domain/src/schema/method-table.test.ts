@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { findMethod, indexChildren, methodByKey, methodKey, pveMethods, splitPath } from "./method-table.ts";
+import { findMethod, indexChildren, methodByKey, methodKey, pveMethods } from "./method-table.ts";
+import { pathSegments } from "./path-segments.ts";
 
 describe("the method table", () => {
   it("finds every method under its own path", () => {
     for (const method of pveMethods) {
-      const segments = splitPath(method.path).map((part) => (part.startsWith("{") ? "x1" : part));
+      const segments = pathSegments(method.path).map((part) => (part.startsWith("{") ? "x1" : part));
       expect(findMethod(method.method, segments)).toMatchObject({ kind: "found", key: methodKey(method) });
     }
     expect(methodByKey("GET /nodes")?.name).toBe("index");
@@ -18,10 +19,12 @@ describe("the method table", () => {
   });
 
   it("lets volumes and networks span segments", () => {
-    expect(findMethod("GET", splitPath("/nodes/n1/storage/local/content/local:iso//x.iso"))).toMatchObject({
-      pathParams: { volume: "local:iso/x.iso" },
-    });
-    expect(findMethod("PUT", splitPath("/cluster/firewall/ipset/web/10.0.0.0/24"))).toMatchObject({
+    expect(findMethod("GET", pathSegments("/nodes/n1/storage/local/content/local:iso//x.iso"))).toMatchObject(
+      {
+        pathParams: { volume: "local:iso/x.iso" },
+      },
+    );
+    expect(findMethod("PUT", pathSegments("/cluster/firewall/ipset/web/10.0.0.0/24"))).toMatchObject({
       pathParams: { name: "web", cidr: "10.0.0.0/24" },
     });
   });

@@ -1,6 +1,7 @@
 // Every PVE method as a tree over path segments. The dispatcher asks it which method a decoded path means.
 import api from "@gpve/contracts/gen/pve-api.json" with { type: "json" };
 import type { PveMethod, PveVerb } from "@gpve/contracts/pve/schema.ts";
+import { pathSegments } from "./path-segments.ts";
 
 export type MethodMatch =
   | {
@@ -74,21 +75,16 @@ export function findMethod(verb: string, segments: readonly string[]): MethodMat
 /** Names of the fixed children of a path template (`/nodes/{node}` -> `apt`, `ceph`, …), for index listings. */
 export function indexChildren(template: string): readonly string[] {
   let node: Node | undefined = root;
-  for (const segment of splitPath(template)) {
+  for (const segment of pathSegments(template)) {
     node = segment.startsWith("{") ? node.param?.node : node.literals.get(segment);
     if (node === undefined) return [];
   }
   return [...node.literals.keys()].sort();
 }
 
-/** Splits a decoded path into its segments; empty ones do not count. */
-export function splitPath(path: string): string[] {
-  return path.split("/").filter((segment) => segment !== "");
-}
-
 function insert(method: PveMethod): void {
   let node = root;
-  const segments = splitPath(method.path);
+  const segments = pathSegments(method.path);
   for (const [index, segment] of segments.entries()) {
     if (segment.startsWith("{")) {
       const name = segment.slice(1, -1);

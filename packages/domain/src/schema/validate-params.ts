@@ -1,6 +1,8 @@
+import { AppError } from "@gpve/contracts/errors.ts";
 import { parameterError } from "../request/failures.ts";
 import type { PveMethod, PveSchema } from "@gpve/contracts/pve/schema.ts";
 import { checkObject } from "./check.ts";
+import { methodByKey } from "./method-table.ts";
 import { schemaOfKey } from "./properties.ts";
 import { SchemaErrors } from "./schema-errors.ts";
 
@@ -50,6 +52,17 @@ export function requireValidParams(
   const result = validateParams(method, raw, options);
   if (result.ok) return result.params;
   throw parameterError(result.errors);
+}
+
+/** The same, of a method of PVE by its key. */
+export function requireValidCall(
+  route: string,
+  raw: Readonly<Record<string, unknown>>,
+  source: ParamSource,
+): Record<string, unknown> {
+  const method = methodByKey(route);
+  if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);
+  return requireValidParams(method, raw, { source });
 }
 
 /** One value for an array parameter is a list of one; a repeated key of a list parameter is joined. */

@@ -1,4 +1,6 @@
 // A task as PVE clients see it: the durable operation behind it, flattened.
+import { given } from "@gpve/contracts/given.ts";
+import { actorOf } from "../request/context.ts";
 import { parseUpid, type Upid } from "./upid.ts";
 
 export interface Task extends Omit<Upid, "user"> {
@@ -40,8 +42,8 @@ export function statusTypeOf(exitstatus: string | undefined): TaskStatusType {
 
 /** Splits "joe@pve!ci" as task lists show it. */
 export function splitAuthid(authid: string): { readonly user: string; readonly tokenid?: string } {
-  const at = authid.indexOf("!");
-  return at < 0 ? { user: authid } : { user: authid.slice(0, at), tokenid: authid.slice(at + 1) };
+  const { userid: user, tokenid } = actorOf(authid);
+  return { user, ...given({ tokenid }) };
 }
 
 /** A token sees the tasks of that token; a user sees those of the user and of all the user's tokens. */

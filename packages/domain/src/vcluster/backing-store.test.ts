@@ -1,5 +1,5 @@
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { describe, expect, test } from "vitest";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { endpointAddress, readExternalKeys } from "./backing-store.ts";
 import { controlPlaneCommand } from "./control-plane.ts";
 import { etcdCertificates, etcdCommand, partsOf, readClusterPart } from "./etcd.ts";

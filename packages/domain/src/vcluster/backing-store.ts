@@ -1,5 +1,6 @@
 // Where a virtual cluster keeps its objects: a database behind the etcd API of ours, an etcd of its own, or one that
 // somebody else runs.
+import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 import { readCidr } from "./cidr.ts";
 import { invalidSpec } from "./invalid-spec.ts";
 import type { Tier } from "./tier.ts";
@@ -25,8 +26,6 @@ export interface ExternalEtcdKeys {
   readonly key: string;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
 const ENDPOINT = "controlPlane.externalEtcdEndpoint";
 const CERTIFICATES = "controlPlane.externalEtcdCertificates";
 
@@ -44,8 +43,8 @@ export function readExternalEndpoints(store: BackingStore, control: Fields): rea
 
 /** Throws where one is missing: without them nobody could tell who the cluster's secrets go to. */
 export function readExternalKeys(spec: Fields): ExternalEtcdKeys {
-  const control = fields(spec["controlPlane"]);
-  const said = fields(control["externalEtcdCertificates"]);
+  const control = fieldsOf(spec["controlPlane"]);
+  const said = fieldsOf(control["externalEtcdCertificates"]);
   const pem = (name: keyof ExternalEtcdKeys, begins: RegExp): string => {
     const value = said[name];
     if (typeof value === "string" && begins.test(value.trim())) return `${value.trim()}\n`;
@@ -83,8 +82,4 @@ function requireEndpoint(text: string): string {
       `'${text}' is not an address that machines reach an etcd by: name one that is`,
     );
   return text;
-}
-
-function fields(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 }

@@ -1,5 +1,6 @@
 // What a cluster may have, whoever asks for it: a bound of its own beside those of its tenant.
 import { given } from "@gpve/contracts/given.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { formatQuantity } from "../vm/spec/quantity.ts";
 import { invalidSpec } from "./invalid-spec.ts";
 import { readBytes, readCpus, type VnodeSize } from "./vnode/vnode.ts";
@@ -11,8 +12,6 @@ export interface ClusterQuota {
   /** What its workers may have together; absent: no bound. */
   readonly workerQuota?: Partial<VnodeSize>;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 export function readClusterQuota({ cpu, memory, storage }: Fields): ClusterQuota {
   const volumeBytes = bounded("storage", storage, readBytes, "bytes, such as 20Gi");

@@ -1,5 +1,6 @@
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 
 export function invalidSpec(field: string, why: string): AppError {
-  return new AppError("request.invalid", `spec.${field}: ${why}`, { errors: { [`spec.${field}`]: why } });
+  return invalidField(`spec.${field}`, why, `spec.${field}: ${why}`);
 }

@@ -1,6 +1,7 @@
 // Who else may log in to a virtual cluster: whom an OpenID issuer vouches for. The API server asks the issuer for its keys by
 // itself and judges tokens by them; what is in a token's claims never reaches names that are the cluster's own.
 import { given } from "@gpve/contracts/given.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { isMachineAddress } from "./backing-store.ts";
 import { readCidr } from "./cidr.ts";
 import { invalidSpec } from "./invalid-spec.ts";
@@ -15,8 +16,6 @@ export interface OidcIssuer {
   /** Who signed the issuer's certificate, PEM; absent: somebody whom its node trusts. */
   readonly ca?: string;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const FIELD = "controlPlane.oidc";
 /** Before names and groups of tokens: none of them is `system:masters`, or somebody that a kubeconfig names. */

@@ -1,10 +1,9 @@
 // What a request says of the nodes that a cluster goes to, in the words that guests have for it.
 import { given } from "@gpve/contracts/given.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { vcSchedulingFields } from "@gpve/contracts/v1/scheduling.ts";
 import type { SchedulingRules } from "../scheduler/model.ts";
 import { readRules } from "../scheduler/read-rules.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const FIELDS = new Set(Object.keys(vcSchedulingFields));
 

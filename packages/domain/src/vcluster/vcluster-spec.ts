@@ -1,5 +1,6 @@
 // What a virtual cluster shall be. Read once, from a request's body in either shape; from then on every field is there.
 import { given } from "@gpve/contracts/given.ts";
+import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 import { formatQuantity } from "../vm/spec/quantity.ts";
 import { type BackingStore, BACKING_STORES, readExternalEndpoints, TIER_STORES } from "./backing-store.ts";
 import { requireUsableNetworks } from "./free-networks.ts";
@@ -73,15 +74,13 @@ export interface VirtualClusterSpec extends ClusterQuota, ClusterScheduling {
   readonly node: string;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
 const DEFAULT_POD_CIDR = "10.244.0.0/16";
 const DEFAULT_SERVICE_CIDR = "10.96.0.0/16";
 
 export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
-  const control = fieldsOf(spec, "controlPlane");
-  const workers = fieldsOf(spec, "workerNodes");
-  const networking = fieldsOf(spec, "networking");
+  const control = fieldsOf(spec["controlPlane"]);
+  const workers = fieldsOf(spec["workerNodes"]);
+  const networking = fieldsOf(spec["networking"]);
   const tier = oneOf("controlPlane.tier", control["tier"], TIERS, "Starter");
   const backingStore = oneOf(
     "controlPlane.backingStore",
@@ -98,9 +97,9 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     ...given({ externalEndpoints: readExternalEndpoints(backingStore, control) }),
     ...given({ oidc: readIssuer(control["oidc"]) }),
     replicas: count("controlPlane.replicas", control["replicas"], TIER_STORES[tier].replicas),
-    ...given({ controlPlaneSize: readControlPlaneSize(fieldsOf(control, "resources"), tier) }),
+    ...given({ controlPlaneSize: readControlPlaneSize(fieldsOf(control["resources"]), tier) }),
     workers: count("workerNodes.count", workers["count"], 0),
-    workerSize: sizeOf("workerNodes.resources", fieldsOf(workers, "resources")),
+    workerSize: sizeOf("workerNodes.resources", fieldsOf(workers["resources"])),
     ...readPools(workers["pools"], { count: (field, value) => count(field, value, 1), size: sizeOf }),
     ...readSelector(workers["nodeSelector"]),
     isolationLevel: oneOf("isolationLevel", levelText(spec["isolationLevel"]), ISOLATION_LEVELS, "L1"),
@@ -115,10 +114,10 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
       ? { ingress: "traefik" as const }
       : {}),
     ...readExposure(networking["exposure"]),
-    ...readClusterQuota(fieldsOf(spec, "quota")),
-    ...given({ volumeStorage: text(fieldsOf(spec, "volumes")["storage"]) }),
+    ...readClusterQuota(fieldsOf(spec["quota"])),
+    ...given({ volumeStorage: text(fieldsOf(spec["volumes"])["storage"]) }),
     sleep: readSleepPolicy(spec["sleep"], tier),
-    ...readClusterScheduling(fieldsOf(spec, "scheduling")),
+    ...readClusterScheduling(fieldsOf(spec["scheduling"])),
     node: text(spec["node"]) ?? "",
   };
   requireNetworks(read);
@@ -333,7 +332,7 @@ function readExposure(value: unknown): Pick<VirtualClusterSpec, "exposure"> {
 }
 
 function readSelector(value: unknown): Pick<VirtualClusterSpec, "nodeSelector"> {
-  const entries = Object.entries(fieldsOf({ value: value ?? {} }, "value"));
+  const entries = Object.entries(fieldsOf(value));
   if (entries.length === 0) return {};
   if (entries.some(([, wanted]) => typeof wanted !== "string"))
     throw invalidSpec("workerNodes.nodeSelector", "must be labels of nodes and their values");
@@ -342,9 +341,4 @@ function readSelector(value: unknown): Pick<VirtualClusterSpec, "nodeSelector"> 
 
 function text(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-function fieldsOf(spec: Fields, name: string): Fields {
-  const value = spec[name];
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 }

@@ -11,6 +11,7 @@ import {
   type ErrorKind,
 } from "@gpve/contracts/errors.ts";
 import { ErrorDetailSchema } from "@gpve/contracts/gen/proto/gpve/agent/v1/error_pb.ts";
+import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 
 const statusOf = {
   invalid: Code.InvalidArgument,
@@ -65,12 +66,9 @@ function asCode(code: string): ErrorCode {
   return Object.hasOwn(errorCodes, code) ? (code as ErrorCode) : "internal.error";
 }
 
-function asObject(json: string): Readonly<Record<string, unknown>> {
+function asObject(json: string): Fields {
   try {
-    const value: unknown = JSON.parse(json);
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : {};
+    return fieldsOf(JSON.parse(json));
   } catch {
     return {};
   }

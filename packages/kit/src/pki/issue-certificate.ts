@@ -2,9 +2,8 @@
 import "reflect-metadata";
 import { webcrypto } from "node:crypto";
 import * as x509 from "@peculiar/x509";
+import { alternativeName, CURVE, newSerialNumber } from "./certificate-parts.ts";
 import { type CertificateAuthority, createKeyPair } from "./x509.ts";
-
-const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
 export interface CertificateRequest {
   readonly commonName: string;
@@ -29,19 +28,16 @@ export async function issueCertificate(
   const { keys, keyPem } = await createKeyPair();
   const ca = new x509.X509Certificate(authority.certPem);
   const { serverAuth, clientAuth } = x509.ExtendedKeyUsage;
-  const alternatives = [...new Set(names)].map((value) => ({
-    type: /^\d+\.\d+\.\d+\.\d+$/.test(value) || value.includes(":") ? ("ip" as const) : ("dns" as const),
-    value,
-  }));
+  const alternatives = [...new Set(names)].map(alternativeName);
   const certificate = await x509.X509CertificateGenerator.create(
     {
-      serialNumber: serialNumber(),
+      serialNumber: newSerialNumber(),
       subject: [...(organisation === undefined ? [] : [{ O: [organisation] }]), { CN: [commonName] }],
       issuer: ca.subjectName,
       // An hour of slack for clocks that are a little behind.
       notBefore: new Date(now - 3_600_000),
       notAfter: new Date(now + lifetimeMs),
-      signingAlgorithm: algorithm,
+      signingAlgorithm: CURVE,
       publicKey: keys.publicKey,
       signingKey: authority.key,
       extensions: [
@@ -62,13 +58,6 @@ export async function issueCertificate(
     webcrypto,
   );
   return { certPem: certificate.toString("pem"), keyPem };
-}
-
-/** Positive, and never the same twice. */
-function serialNumber(): string {
-  const bytes = webcrypto.getRandomValues(new Uint8Array(16));
-  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;
-  return Buffer.from(bytes).toString("hex");
 }
 
 export async function publicKeyPem(key: webcrypto.CryptoKey): Promise<string> {

@@ -4,8 +4,8 @@ import { X509Certificate as NodeCertificate, createHash, webcrypto } from "node:
 import * as x509 from "@peculiar/x509";
 import { AGENT_ROLE, SERVER_ROLE } from "@gpve/contracts/certificate-roles.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { alternativeName, CURVE, isAddress, newSerialNumber } from "./certificate-parts.ts";
 
-const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 86_400_000;
 
 export { AGENT_ROLE, SERVER_ROLE };
@@ -31,7 +31,7 @@ export interface CertificateFacts {
 }
 
 export async function createKeyPair(): Promise<KeyPair> {
-  const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+  const keys = await webcrypto.subtle.generateKey(CURVE, true, ["sign", "verify"]);
   return { keys, keyPem: await privateKeyPem(keys.privateKey) };
 }
 
@@ -39,7 +39,7 @@ export async function loadKeyPair(keyPem: string): Promise<KeyPair> {
   const privateKey = await loadPrivateKey(keyPem);
   const jwk = await webcrypto.subtle.exportKey("jwk", privateKey);
   const { d: _secret, key_ops: _ops, ...publicJwk } = jwk;
-  const publicKey = await webcrypto.subtle.importKey("jwk", publicJwk, algorithm, true, ["verify"]);
+  const publicKey = await webcrypto.subtle.importKey("jwk", publicJwk, CURVE, true, ["verify"]);
   return { keys: { privateKey, publicKey }, keyPem };
 }
 
@@ -50,18 +50,18 @@ export async function privateKeyPem(key: webcrypto.CryptoKey): Promise<string> {
 export async function loadPrivateKey(keyPem: string): Promise<webcrypto.CryptoKey> {
   const [der] = x509.PemConverter.decode(keyPem);
   if (der === undefined) throw new AppError("request.invalid", "no private key in PEM text");
-  return webcrypto.subtle.importKey("pkcs8", der, algorithm, true, ["sign"]);
+  return webcrypto.subtle.importKey("pkcs8", der, CURVE, true, ["sign"]);
 }
 
 export async function createAuthority(name: string, now: number): Promise<CertificateAuthority> {
   const { keys } = await createKeyPair();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned(
     {
-      serialNumber: serial(),
+      serialNumber: newSerialNumber(),
       name: [{ O: ["gpve"] }, { CN: [name] }],
       notBefore: new Date(now - DAY_MS),
       notAfter: new Date(now + 3650 * DAY_MS),
-      signingAlgorithm: algorithm,
+      signingAlgorithm: CURVE,
       keys,
       extensions: [
         new x509.BasicConstraintsExtension(true, 0, true),
@@ -94,19 +94,16 @@ export async function issue(
   request: IssueRequest,
 ): Promise<string> {
   const ca = new x509.X509Certificate(authority.certPem);
-  const names = [...new Set(request.role === SERVER_ROLE ? request.names : [])].map((name) => ({
-    type: isAddress(name) ? ("ip" as const) : ("dns" as const),
-    value: name,
-  }));
+  const names = [...new Set(request.role === SERVER_ROLE ? request.names : [])].map(alternativeName);
   const certificate = await x509.X509CertificateGenerator.create(
     {
-      serialNumber: serial(),
+      serialNumber: newSerialNumber(),
       subject: [{ O: [request.role] }, { CN: [request.commonName] }],
       issuer: ca.subjectName,
       // An hour of slack for clocks that are a little behind.
       notBefore: new Date(request.now - 3_600_000),
       notAfter: new Date(request.now + request.days * DAY_MS),
-      signingAlgorithm: algorithm,
+      signingAlgorithm: CURVE,
       publicKey,
       signingKey: authority.key,
       extensions: [
@@ -128,7 +125,7 @@ export async function issue(
 
 export async function createRequest(pair: KeyPair, commonName: string): Promise<string> {
   const request = await x509.Pkcs10CertificateRequestGenerator.create(
-    { name: [{ CN: [commonName] }], keys: pair.keys, signingAlgorithm: algorithm },
+    { name: [{ CN: [commonName] }], keys: pair.keys, signingAlgorithm: CURVE },
     webcrypto,
   );
   return request.toString("pem");
@@ -141,7 +138,7 @@ export async function readRequest(
   try {
     const request = new x509.Pkcs10CertificateRequest(pem);
     if (await request.verify(webcrypto)) {
-      const key = await request.publicKey.export(algorithm, ["verify"], webcrypto);
+      const key = await request.publicKey.export(CURVE, ["verify"], webcrypto);
       return { key, keyFingerprint: hex(new Uint8Array(request.publicKey.rawData)) };
     }
   } catch (cause) {
@@ -200,16 +197,6 @@ function subjectField(subject: string, field: string): string {
   return line?.slice(field.length + 1) ?? "";
 }
 
-function serial(): string {
-  const bytes = webcrypto.getRandomValues(new Uint8Array(16));
-  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;
-  return Buffer.from(bytes).toString("hex");
-}
-
 function hex(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
-}
-
-function isAddress(name: string): boolean {
-  return /^\d+\.\d+\.\d+\.\d+$/.test(name) || name.includes(":");
 }

@@ -1,4 +1,5 @@
 // Compares an answer, as it is on the wire, with what PVE says its method returns.
+import { isObject } from "@gpve/contracts/json-object.ts";
 import type { PveSchema } from "@gpve/contracts/pve/schema.ts";
 
 /** What is wrong with it, one line each: "[0].size: a string, not an integer". Keys PVE does not name are fine. */
@@ -29,10 +30,6 @@ export function shapeProblems(schema: PveSchema, value: unknown, at = ""): reado
     default:
       return [];
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function objectProblems(

@@ -2,7 +2,12 @@
 // parameters, then the handler, then the wire.
 import { isAppError } from "@gpve/contracts/errors.ts";
 import type { HostAccounts } from "@gpve/domain/access/ports.ts";
-import type { Actor, RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
+import {
+  actorOf,
+  type Actor,
+  type RequestContext,
+  type RequestLogger,
+} from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { toWire } from "@gpve/domain/schema/to-wire.ts";
@@ -11,17 +16,14 @@ import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
-import type { Access } from "../application/access/access.ts";
-import { createAccess } from "../application/access/access.ts";
-import type { BootstrapDeps } from "../application/access/bootstrap.ts";
-import { bootstrapAccess } from "../application/access/bootstrap.ts";
+import { type Access, createAccess } from "../application/access/access.ts";
+import { type BootstrapDeps, bootstrapAccess } from "../application/access/bootstrap.ts";
 import { Pools } from "../application/pool/pools.ts";
 import { createPasswordHasher } from "../infrastructure/secrets/password-hasher.ts";
 import { createSealer } from "../infrastructure/secrets/sealer.ts";
 import { tokenSecrets } from "../infrastructure/secrets/token-secrets.ts";
 import { TicketKeys, generatePem } from "../infrastructure/tickets/ticket-keys.ts";
-import type { Tickets } from "../infrastructure/tickets/tickets.ts";
-import { openTickets } from "../infrastructure/tickets/tickets.ts";
+import { type Tickets, openTickets } from "../infrastructure/tickets/tickets.ts";
 import { createAccessHandlers } from "../presentation/http/access/access-handlers.ts";
 import { createPoolHandlers } from "../presentation/http/pools/pool-handlers.ts";
 import { FakeRealmLogin } from "./fake-realm-login.ts";
@@ -107,7 +109,7 @@ export async function openAccessFixture(): Promise<AccessFixture> {
       | ((params: unknown, ctx: RequestContext) => unknown)
       | undefined;
     if (method === undefined || handler === undefined) throw new Error(`no handler for ${route}`);
-    const actor = actorOf(who);
+    const actor = actorNamed(who);
     const view = access.accessOf(actor);
     access.decide(route, params, { actor, access: view });
     const valid = requireValidParams(method, params, { source: "form" });
@@ -150,10 +152,8 @@ export async function openAccessFixture(): Promise<AccessFixture> {
   };
 }
 
-export function actorOf(authid: string | undefined): Actor | undefined {
-  if (authid === undefined) return undefined;
-  const [userid = "", tokenid] = authid.split("!");
-  return tokenid === undefined ? { userid, authid } : { userid, tokenid, authid };
+export function actorNamed(authid: string | undefined): Actor | undefined {
+  return authid === undefined ? undefined : actorOf(authid);
 }
 
 function fakeHost(passwords: Map<string, string>): HostAccounts {

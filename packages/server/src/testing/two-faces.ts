@@ -21,7 +21,7 @@ import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
 import { storageCollection } from "@gpve/domain/storage/definition.ts";
-import { taskRecordId } from "@gpve/domain/task/task-record.ts";
+import { taskRecordId, taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
@@ -41,7 +41,6 @@ import type { Membership } from "../application/node/membership.ts";
 import { nodeRecords } from "../application/node/collections.ts";
 import { StorageDefinitions } from "../application/storage/storage-definitions.ts";
 import { storageChecks, storageWork } from "../application/storage/storage-work.ts";
-import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { applyObjectsOperation } from "../application/v1/apply-objects.ts";
 import { eventCollection } from "../application/v1/events.ts";
 import { metaCollection } from "../application/v1/object-meta.ts";
@@ -55,7 +54,7 @@ import { LocalAgent } from "../infrastructure/agent-client/local-agent.ts";
 import { createConsoleHandlers } from "../presentation/http/console/console-handlers.ts";
 import { createEntry } from "../presentation/http/entry.ts";
 import { createPveApi } from "../presentation/http/pve/pve-api.ts";
-import { actorOf, openAccessFixture } from "./access-fixture.ts";
+import { actorNamed, openAccessFixture } from "./access-fixture.ts";
 import { noPlaces, quietKinds } from "./quiet-kinds.ts";
 import { joinedNode } from "./joined-node.ts";
 
@@ -168,7 +167,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   let requests = 0;
   const shared = {
     authenticate: ({ authorization }: { readonly authorization: string | undefined }) =>
-      Promise.resolve({ actor: actorOf(authorization?.replace("Test ", "")), via: "ticket" as const }),
+      Promise.resolve({ actor: actorNamed(authorization?.replace("Test ", "")), via: "ticket" as const }),
     accessOf: access.accessOf,
     audit: async () => undefined,
     observe: () => undefined,
@@ -259,7 +258,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
         tx.put(aclDef, aclId(entry), entry);
       }),
     addSubject: (subject) => records.transact((tx) => putSubject(tx, subject)),
-    holds: (authid, path, privilege) => access.accessOf(actorOf(authid)).has(path, [privilege]),
+    holds: (authid, path, privilege) => access.accessOf(actorNamed(authid)).has(path, [privilege]),
     close: async () => {
       stop.abort(new Error("the test ends"));
       v1.close();

@@ -5,7 +5,7 @@ import type { KV } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 import type { Op, Store, TxnResponse } from "../port.ts";
 import { noLease, refusalOf } from "../refusals.ts";
 import { inEtcdWords } from "./etcd-texts.ts";
-import { type EtcdMember, headerOf } from "./member.ts";
+import { type ServedMember, headerOf } from "./member.ts";
 import { planRange } from "./range-plan.ts";
 import {
   fromDelete,
@@ -23,7 +23,7 @@ export type CallContext = Pick<HandlerContext, "signal">;
 export interface ServiceDeps<Context extends CallContext = HandlerContext> {
   /** The store as the caller may use it; throws when it may not. */
   readonly storeOf: (context: Context) => Store;
-  readonly member: EtcdMember;
+  readonly member: ServedMember;
 }
 
 type Calls = ServiceImpl<typeof KV>;

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 /** Which etcd we behave like. Kubernetes asks for progress of watches only from 3.5.13 on. */
 export const SERVED_VERSION = "3.5.21";
 
-export interface EtcdMember {
+export interface ServedMember {
   readonly clusterId: bigint;
   readonly memberId: bigint;
   readonly name: string;
@@ -12,7 +12,7 @@ export interface EtcdMember {
 }
 
 /** The same numbers for the same name, for as long as the store lives. */
-export function memberOf(name: string, clientUrls: readonly string[]): EtcdMember {
+export function memberOf(name: string, clientUrls: readonly string[]): ServedMember {
   return { clusterId: numberOf(`cluster ${name}`), memberId: numberOf(`member ${name}`), name, clientUrls };
 }
 
@@ -30,6 +30,6 @@ export type HeaderInit = {
   readonly revision: bigint;
 };
 
-export function headerOf({ clusterId, memberId }: EtcdMember, revision: number): HeaderInit {
+export function headerOf({ clusterId, memberId }: ServedMember, revision: number): HeaderInit {
   return { clusterId, memberId, raftTerm: RAFT_TERM, revision: BigInt(revision) };
 }

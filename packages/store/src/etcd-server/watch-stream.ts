@@ -6,14 +6,14 @@ import type { Bytes, Store, StoreEvent, Watching } from "../port.ts";
 import type { WatchCreateRequest, WatchRequest } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 import { PERMISSION_DENIED, TOO_MANY_REQUESTS, toEtcd } from "./etcd-texts.ts";
 import { type WatchAnswer, fragments } from "./fragments.ts";
-import { type EtcdMember, headerOf } from "./member.ts";
+import { type ServedMember, headerOf } from "./member.ts";
 import { Outbox } from "./outbox.ts";
 import { endOf } from "./range-plan.ts";
 import { previous, toKeyValue } from "./transaction.ts";
 
 export interface WatchStreamDeps {
   readonly store: Store;
-  readonly member: EtcdMember;
+  readonly member: ServedMember;
   readonly clock: Clock;
   /** How often a quiet watch that wants it hears how far the store is. */
   readonly progressNotifyMs: number;

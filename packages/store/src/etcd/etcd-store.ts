@@ -1,5 +1,4 @@
 // The Store on an etcd v3 cluster.
-import { randomBytes } from "node:crypto";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type {
@@ -14,6 +13,7 @@ import type {
   Watching,
 } from "../port.ts";
 import { utf8 } from "../keys.ts";
+import { newLeaseId } from "../lease-id.ts";
 import { noLease, requireTtl } from "../refusals.ts";
 import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
 import { Endpoints } from "./endpoints.ts";
@@ -209,8 +209,4 @@ async function unlessDone<T>(
 
 async function* one<T>(message: T): AsyncGenerator<T> {
   yield message;
-}
-
-function newLeaseId(): bigint {
-  return (randomBytes(8).readBigUInt64BE() >> 1n) | 1n;
 }

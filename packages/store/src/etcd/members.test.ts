@@ -2,7 +2,7 @@ import { Code, ConnectError, createRouterTransport } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { Cluster, Maintenance, type Member } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 import { linkOver } from "./link.ts";
-import { EtcdMembers, linksWith } from "./members.ts";
+import { MemberCalls, linksWith } from "./members.ts";
 
 type Plain = Pick<Member, "id" | "name" | "peerUrls" | "clientUrls" | "isLearner">;
 const named = (id: bigint, name: string, clientUrls = [`https://${name}`]): Plain => ({
@@ -51,7 +51,7 @@ function cluster(start: readonly Plain[]) {
         }),
       });
     });
-  const members = new EtcdMembers({
+  const members = new MemberCalls({
     link: (url) =>
       linkOver(
         url,

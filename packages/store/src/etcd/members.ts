@@ -43,7 +43,7 @@ export function linksWith(options: {
 }
 
 /** Asks through the given members; each call stands for itself. */
-export class EtcdMembers {
+export class MemberCalls {
   readonly #options: EtcdMembersOptions;
   readonly #clock: Clock;
 

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { KeyGuard, compare } from "./key-guard.ts";
+import { compareBytes } from "../keys.ts";
+import { KeyGuard } from "./key-guard.ts";
 
 const bytes = (value: string): Uint8Array => new TextEncoder().encode(value);
 const text = (value: Uint8Array | undefined): string | undefined =>
@@ -51,14 +52,16 @@ describe("what a peer may touch", () => {
       .map((parts) => bytes(`/g/${parts.join("")}`));
     fc.assert(
       fc.property(key, key, key, (start, end, probe) => {
-        if (compare(start, end) >= 0) return;
+        if (compareBytes(start, end) >= 0) return;
         const inside = guard
           .visible(start, end)
           .some(
             (part) =>
-              compare(part.start, probe) <= 0 && (part.end === undefined || compare(probe, part.end) < 0),
+              compareBytes(part.start, probe) <= 0 &&
+              (part.end === undefined || compareBytes(probe, part.end) < 0),
           );
-        const wanted = compare(start, probe) <= 0 && compare(probe, end) < 0 && !guard.isHidden(probe);
+        const wanted =
+          compareBytes(start, probe) <= 0 && compareBytes(probe, end) < 0 && !guard.isHidden(probe);
         expect(inside).toBe(wanted);
       }),
     );

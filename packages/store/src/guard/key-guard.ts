@@ -1,5 +1,6 @@
 // Which keys a remote peer may read and write. Ranges are half-open byte intervals, as everywhere in the store.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { compareBytes } from "../keys.ts";
 import type { Bytes, Op, TxnRequest } from "../port.ts";
 
 export interface KeyRules {
@@ -40,7 +41,9 @@ export class KeyGuard {
     this.#read = rules.read.map(prefix);
     const closed =
       rules.only === undefined ? [] : rules.read.flatMap((each) => gaps(prefix(each), rules.only ?? []));
-    this.#hidden = [...rules.hidden.map(prefix), ...closed].toSorted((a, b) => compare(a.start, b.start));
+    this.#hidden = [...rules.hidden.map(prefix), ...closed].toSorted((a, b) =>
+      compareBytes(a.start, b.start),
+    );
     this.#write = rules.write.map(prefix);
     this.#values = rules.values ?? [];
     this.#marks = (rules.marks ?? []).map((mark) => text.encode(mark));
@@ -54,11 +57,11 @@ export class KeyGuard {
     const parts: Interval[] = [];
     let start = key;
     for (const hole of this.#hidden) {
-      if (compare(hole.end, start) <= 0 || compare(hole.start, end) >= 0) continue;
-      if (compare(start, hole.start) < 0) parts.push({ start, end: hole.start });
-      if (compare(start, hole.end) < 0) start = hole.end;
+      if (compareBytes(hole.end, start) <= 0 || compareBytes(hole.start, end) >= 0) continue;
+      if (compareBytes(start, hole.start) < 0) parts.push({ start, end: hole.start });
+      if (compareBytes(start, hole.end) < 0) start = hole.end;
     }
-    if (compare(start, end) < 0) parts.push({ start, end });
+    if (compareBytes(start, end) < 0) parts.push({ start, end });
     return parts;
   }
 
@@ -82,7 +85,7 @@ export class KeyGuard {
         this.#checkPlainRead(op.key, op.end);
         return;
       case "put":
-        if (op.value.length === 0 && this.#marks.some((mark) => compare(mark, op.key) === 0)) return;
+        if (op.value.length === 0 && this.#marks.some((mark) => compareBytes(mark, op.key) === 0)) return;
         this.#checkWrite(op.key, undefined);
         this.#checkValue(op);
         return;
@@ -116,23 +119,14 @@ export class KeyGuard {
   }
 }
 
-export function compare(a: Bytes, b: Bytes): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) {
-    const difference = (a[i] ?? 0) - (b[i] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return a.length - b.length;
-}
-
 function inside(interval: Interval, allowed: Interval): boolean {
-  if (compare(interval.start, allowed.start) < 0) return false;
+  if (compareBytes(interval.start, allowed.start) < 0) return false;
   if (allowed.end === undefined)
-    return interval.end === undefined && compare(interval.start, allowed.start) === 0;
-  if (interval.end === undefined) return compare(interval.start, allowed.end) < 0;
+    return interval.end === undefined && compareBytes(interval.start, allowed.start) === 0;
+  if (interval.end === undefined) return compareBytes(interval.start, allowed.end) < 0;
   // A single 0 byte means "to the end of all keys": it sorts first and so must be named.
   if (interval.end.length === 1 && interval.end[0] === 0) return false;
-  return compare(interval.end, allowed.end) <= 0;
+  return compareBytes(interval.end, allowed.end) <= 0;
 }
 
 /** What of `whole` lies below none of the prefixes. */
@@ -142,11 +136,11 @@ function gaps(
 ): { start: Bytes; end: Bytes }[] {
   const found: { start: Bytes; end: Bytes }[] = [];
   let { start } = whole;
-  for (const open of prefixes.map(prefix).toSorted((a, b) => compare(a.start, b.start))) {
-    if (compare(start, open.start) < 0) found.push({ start, end: open.start });
-    if (compare(start, open.end) < 0) start = open.end;
+  for (const open of prefixes.map(prefix).toSorted((a, b) => compareBytes(a.start, b.start))) {
+    if (compareBytes(start, open.start) < 0) found.push({ start, end: open.start });
+    if (compareBytes(start, open.end) < 0) start = open.end;
   }
-  if (compare(start, whole.end) < 0) found.push({ start, end: whole.end });
+  if (compareBytes(start, whole.end) < 0) found.push({ start, end: whole.end });
   return found;
 }
 

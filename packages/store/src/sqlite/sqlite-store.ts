@@ -4,11 +4,11 @@
 // while the disk is busy share one sync; each stands on its own savepoint and gets its own revision. Nothing is answered
 // or told to watchers before it is durable, reads of it neither. Reads run between batches and never see half of one.
 import type { DatabaseSync } from "node:sqlite";
-import { randomBytes } from "node:crypto";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import { newLeaseId } from "../lease-id.ts";
 import type {
   CallOptions,
   LeaseStatus,
@@ -390,8 +390,4 @@ class SqliteStore implements Store {
       },
     );
   }
-}
-
-function newLeaseId(): bigint {
-  return (randomBytes(8).readBigUInt64BE() >> 1n) | 1n;
 }

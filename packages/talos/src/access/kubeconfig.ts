@@ -2,6 +2,7 @@
 import type { Document } from "yaml";
 import { writeConfig } from "../config/config-text.ts";
 import { signClientCertificate } from "../secrets/authority.ts";
+import { toBase64 } from "../secrets/base64-text.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { trustedBy } from "../secrets/rotation.ts";
 import { editableMap, freeName, toText } from "./editable-yaml.ts";
@@ -45,9 +46,9 @@ export async function createKubernetesAccess(
   return {
     clusterName: request.clusterName,
     server: request.endpoint,
-    ca: encode(trustedBy(secrets, "k8s")),
-    crt: encode(client.crt),
-    key: encode(client.key),
+    ca: toBase64(trustedBy(secrets, "k8s")),
+    crt: toBase64(client.crt),
+    key: toBase64(client.key),
   };
 }
 
@@ -110,8 +111,4 @@ function isOther(document: Document, name: string, ca: string, former: readonly 
   }
   const user = `admin@${name}`;
   return positionOf(document, "users", user) >= 0 || positionOf(document, "contexts", user) >= 0;
-}
-
-function encode(text: string): string {
-  return Buffer.from(text, "utf8").toString("base64");
 }

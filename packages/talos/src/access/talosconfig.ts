@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { isMap } from "yaml";
 import { writeConfig } from "../config/config-text.ts";
 import { signClientCertificate } from "../secrets/authority.ts";
+import { toBase64 } from "../secrets/base64-text.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { trustedBy } from "../secrets/rotation.ts";
 import { editableMap, freeName, toText } from "./editable-yaml.ts";
@@ -49,9 +50,9 @@ export async function createTalosContext(
   return {
     endpoints: request.endpoints,
     ...(request.nodes === undefined || request.nodes.length === 0 ? {} : { nodes: request.nodes }),
-    ca: encode(trustedBy(secrets, "os")),
-    crt: encode(client.crt),
-    key: encode(client.key),
+    ca: toBase64(trustedBy(secrets, "os")),
+    crt: toBase64(client.crt),
+    key: toBase64(client.key),
   };
 }
 
@@ -91,8 +92,4 @@ export function mergeTalosconfig(
   if (context.nodes === undefined) document.deleteIn(["contexts", contextName, "nodes"]);
   document.set("context", contextName);
   return { text: toText(document), contextName };
-}
-
-function encode(text: string): string {
-  return Buffer.from(text, "utf8").toString("base64");
 }

@@ -1,17 +1,16 @@
 // Whether an object does what it is for. Kinds without a state are well when they are there.
 import { isObject } from "@gpve/client/response-error.ts";
+import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 import type { KubernetesObject } from "../kubernetes/kubernetes.ts";
 
-type Tree = Readonly<Record<string, unknown>>;
-
-const gates: Readonly<Record<string, (object: Tree) => boolean>> = {
+const gates: Readonly<Record<string, (object: Fields) => boolean>> = {
   Deployment: (object) => {
-    const wanted = count(part(object, "spec")["replicas"], 1);
+    const wanted = count(fieldsOf(object["spec"])["replicas"], 1);
     const { updatedReplicas, availableReplicas } = status(object);
     return isSeen(object) && count(updatedReplicas) >= wanted && count(availableReplicas) >= wanted;
   },
   StatefulSet: (object) => {
-    const wanted = count(part(object, "spec")["replicas"], 1);
+    const wanted = count(fieldsOf(object["spec"])["replicas"], 1);
     const { readyReplicas, updatedReplicas } = status(object);
     return isSeen(object) && count(readyReplicas) >= wanted && count(updatedReplicas, wanted) >= wanted;
   },
@@ -27,16 +26,16 @@ const gates: Readonly<Record<string, (object: Tree) => boolean>> = {
 
 export const hasGate = ({ kind }: Pick<KubernetesObject, "kind">): boolean => Object.hasOwn(gates, kind);
 
-export function isHealthy(kind: string, object: Tree | undefined): boolean {
+export function isHealthy(kind: string, object: Fields | undefined): boolean {
   if (object === undefined) return false;
   return gates[kind]?.(object) ?? true;
 }
 
 /** The state is of what was asked for last. */
-const isSeen = (object: Tree): boolean =>
-  count(status(object)["observedGeneration"]) >= count(part(object, "metadata")["generation"]);
+const isSeen = (object: Fields): boolean =>
+  count(status(object)["observedGeneration"]) >= count(fieldsOf(object["metadata"])["generation"]);
 
-function isTrue(object: Tree, type: string): boolean {
+function isTrue(object: Fields, type: string): boolean {
   const { conditions } = status(object);
   return (
     Array.isArray(conditions) &&
@@ -44,6 +43,5 @@ function isTrue(object: Tree, type: string): boolean {
   );
 }
 
-const status = (object: Tree): Tree => part(object, "status");
-const part = (object: Tree, key: string): Tree => (isObject(object[key]) ? object[key] : {});
+const status = (object: Fields): Fields => fieldsOf(object["status"]);
 const count = (value: unknown, fallback = 0): number => (typeof value === "number" ? value : fallback);

@@ -1,5 +1,6 @@
 // Snapshots of etcd at set times, without a daemon of ours: a timer of systemd or a line of cron starts gpvectl.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { shellWord } from "@gpve/kit/shell-word.ts";
 
 export interface TimerRequest {
   readonly cluster: string;
@@ -154,8 +155,4 @@ function unitWord(word: string): string {
     .replaceAll('"', String.raw`\"`)
     .replaceAll("$", "$$$$");
   return /^[\w@%+=:,./-]+$/.test(escaped) ? escaped : `"${escaped}"`;
-}
-
-function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -5,9 +5,7 @@ import type { FindingId } from "../findings/catalogue.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
 import { canonicalAddress, contains, isNetwork, networkOf, overlap, unusableAs } from "./networks.ts";
 import type { Problem } from "./problem.ts";
-import { valueRules } from "./value-rules.ts";
-
-type Rule = (cluster: ClusterFile) => readonly Problem[];
+import { type Rule, valueRules } from "./value-rules.ts";
 
 export function clusterProblems(cluster: ClusterFile): readonly Problem[] {
   return rules.flatMap((rule) => rule(cluster));

@@ -1,4 +1,5 @@
 // cluster.yaml as a schema: the validator, the type and what editors are given.
+import { isObject } from "@gpve/contracts/json-object.ts";
 import { type Static, Type } from "typebox";
 import { endpoint, image, network, placement, provider, templates, vmids } from "./infrastructure-schema.ts";
 import { controlPlane, node, pool } from "./machine-schema.ts";
@@ -63,13 +64,9 @@ function relax(value: Record<string, unknown>): Record<string, unknown> {
     }
     if (key === "default" || typeof inner !== "object" || inner === null) return [key, inner];
     if (Array.isArray(inner)) {
-      return [key, inner.map((item: unknown) => (isMap(item) ? relax(item) : item))];
+      return [key, inner.map((item: unknown) => (isObject(item) ? relax(item) : item))];
     }
     return [key, relax(inner as Record<string, unknown>)];
   });
   return Object.fromEntries(entries);
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

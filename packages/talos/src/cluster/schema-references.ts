@@ -1,5 +1,6 @@
 // Editors check a file before the environment has been read: wherever a value is to be of some form, a reference to the
 // environment is as good. What kind the file is of (`apiVersion`, `kind`) is written out.
+import { isObject } from "@gpve/contracts/json-object.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -33,11 +34,11 @@ export function allowReferences(schema: Schema): Schema {
 }
 
 function inParts(key: string, inner: unknown): unknown {
-  if (!isSchema(inner)) return inner;
+  if (!isObject(inner)) return inner;
   if (key === "items" || key === "additionalProperties") return allowReferences(inner);
   if (key !== "properties" && key !== "patternProperties") return inner;
   return Object.fromEntries(
-    Object.entries(inner).map(([name, each]) => [name, isSchema(each) ? allowReferences(each) : each]),
+    Object.entries(inner).map(([name, each]) => [name, isObject(each) ? allowReferences(each) : each]),
   );
 }
 
@@ -54,8 +55,4 @@ function isValue(schema: Schema): boolean {
 function takesAnyText(schema: Schema): boolean {
   const bounds = ["pattern", "format", "enum", "maxLength"];
   return schema["type"] === "string" && !bounds.some((bound) => bound in schema);
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

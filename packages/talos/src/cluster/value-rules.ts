@@ -8,7 +8,7 @@ import type { ClusterFile } from "./cluster-schema.ts";
 import { contains, isInRange, isNetwork, prefixLength } from "./networks.ts";
 import type { Problem } from "./problem.ts";
 
-type Rule = (cluster: ClusterFile) => readonly Problem[];
+export type Rule = (cluster: ClusterFile) => readonly Problem[];
 
 const MAX_NAME = 63;
 const NAME = "[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?";

@@ -1,5 +1,6 @@
 // What Talos refuses in a whole configuration, as far as patches of people run into it: told before any machine is
 // given one, instead of by the first machine in the midst of an apply.
+import { isObject } from "@gpve/contracts/json-object.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 import { type ContractName, contracts } from "../contract/contracts.ts";
 import type { ConfigDocument, Value } from "./document.ts";
@@ -71,9 +72,7 @@ function settledTwice(
 function at(tree: Value | undefined, path: readonly string[]): Value | undefined {
   return path.reduce<Value | undefined>(
     (value, key) =>
-      typeof value === "object" && value !== null && !Array.isArray(value) && Object.hasOwn(value, key)
-        ? (value as ConfigDocument)[key]
-        : undefined,
+      isObject(value) && Object.hasOwn(value, key) ? (value as ConfigDocument)[key] : undefined,
     tree,
   );
 }

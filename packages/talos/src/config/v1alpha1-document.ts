@@ -1,4 +1,5 @@
 // The first document of every configuration: the whole of it up to v1.11, a remainder from v1.14 on.
+import { toBase64 } from "../secrets/base64-text.ts";
 import type { AuthorityName, CertificateAndKey } from "../secrets/bundle.ts";
 import { acceptedBeside } from "../secrets/rotation.ts";
 import { type ConfigDocument, compact, unlessEmpty, type Value } from "./document.ts";
@@ -111,7 +112,7 @@ function controlPlaneSections(inputs: ConfigInputs) {
   });
   const components: Record<string, Value> = {
     aggregatorCA: encodePair(certs.k8sAggregator),
-    serviceAccount: { key: encode(certs.k8sServiceAccount.key) },
+    serviceAccount: { key: toBase64(certs.k8sServiceAccount.key) },
     apiServer: compact({
       ...image("kube-apiserver"),
       certSANs: unlessEmpty([
@@ -142,20 +143,16 @@ function cniSection({ cni }: ConfigInputs): ConfigDocument | undefined {
 
 /** Only while an authority is being replaced. */
 function accepted({ secrets }: ConfigInputs, name: AuthorityName): readonly Value[] | undefined {
-  return unlessEmpty(acceptedBeside(secrets, name).map((crt) => ({ crt: encode(crt) })));
+  return unlessEmpty(acceptedBeside(secrets, name).map((crt) => ({ crt: toBase64(crt) })));
 }
 
 /** A worker never gets the key of an authority. */
 function certificate(role: MachineRole, pair: CertificateAndKey): ConfigDocument {
-  return role === "controlplane" ? encodePair(pair) : { crt: encode(pair.crt), key: "" };
+  return role === "controlplane" ? encodePair(pair) : { crt: toBase64(pair.crt), key: "" };
 }
 
 function encodePair(pair: CertificateAndKey): ConfigDocument {
-  return { crt: encode(pair.crt), key: encode(pair.key) };
-}
-
-function encode(text: string): string {
-  return Buffer.from(text, "utf8").toString("base64");
+  return { crt: toBase64(pair.crt), key: toBase64(pair.key) };
 }
 
 function byFirst([a]: readonly [string, ...unknown[]], [b]: readonly [string, ...unknown[]]): number {

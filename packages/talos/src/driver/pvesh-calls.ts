@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { copyFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { pveText } from "@gpve/client/pve-encoding.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { upidNode } from "@gpve/client/task-wait.ts";
 import { given } from "@gpve/contracts/given.ts";
@@ -78,13 +79,9 @@ export class PveshCalls implements PlatformCalls {
   }
 
   async #run(verb: Verb, path: string, values: CallValues): Promise<string> {
-    const options = Object.entries(values).flatMap(([key, value]) => [`--${key}`, textOf(value)]);
+    const options = Object.entries(values).flatMap(([key, value]) => [`--${key}`, pveText(value)]);
     const args = [commands[verb], path, ...options, "--output-format", "json"];
     const result = await this.#exec("pvesh", args, { env: this.#env, timeoutMs: TASK_TIMEOUT_MS });
     return result.stdout;
   }
-}
-
-function textOf(value: string | number | boolean): string {
-  return typeof value === "boolean" ? (value ? "1" : "0") : String(value);
 }

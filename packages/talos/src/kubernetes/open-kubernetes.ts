@@ -4,6 +4,7 @@ import { connect, type ConnectionOptions, type TLSSocket } from "node:tls";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { KubernetesAccess } from "../access/kubeconfig.ts";
 import type { Dial } from "../client/ssh-jump.ts";
+import { fromBase64 } from "../secrets/base64-text.ts";
 import type { Kubernetes, KubernetesReply, KubernetesRequest } from "./kubernetes.ts";
 import { RestKubernetes } from "./rest-kubernetes.ts";
 
@@ -42,9 +43,9 @@ export function openKubernetes(
 function agentOf({ ca, crt, key }: Way, dial: Dial | undefined): Agent {
   const options: AgentOptions = {
     keepAlive: true,
-    ca: decode(ca),
-    cert: decode(crt),
-    key: decode(key),
+    ca: fromBase64(ca),
+    cert: fromBase64(crt),
+    key: fromBase64(key),
     minVersion: "TLSv1.2",
   };
   return dial === undefined ? new Agent(options) : new DialingAgent(options, dial);
@@ -111,5 +112,3 @@ function parsed(bytes: Buffer): unknown {
     return { message: text.slice(0, 200) };
   }
 }
-
-const decode = (text: string): string => Buffer.from(text, "base64").toString("utf8");

@@ -1,6 +1,7 @@
 // Kubernetes by its REST API.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isObject } from "@gpve/client/response-error.ts";
+import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 import type {
   Kubernetes,
   KubernetesNode,
@@ -11,8 +12,6 @@ import type {
   Send,
 } from "./kubernetes.ts";
 import { type ApiResource, groupPath, isKnownKind, objectPath } from "./object-path.ts";
-
-type Tree = Readonly<Record<string, unknown>>;
 
 /** On nodes that we cordoned ourselves. */
 export const CORDON_NOTE = "gpve.io/cordoned";
@@ -96,7 +95,7 @@ export class RestKubernetes implements Kubernetes {
     });
   }
 
-  async read(object: KubernetesObject): Promise<Tree | undefined> {
+  async read(object: KubernetesObject): Promise<Fields | undefined> {
     const reply = await this.#send({ method: "GET", path: await this.#pathOf(object) });
     return reply.status === 404 ? undefined : okay(reply, `read ${named(object)}`);
   }
@@ -105,7 +104,7 @@ export class RestKubernetes implements Kubernetes {
     return this.#remove(await this.#pathOf(object), `delete ${named(object)}`);
   }
 
-  async list(kind: KubernetesObject, labelSelector = ""): Promise<readonly Tree[]> {
+  async list(kind: KubernetesObject, labelSelector = ""): Promise<readonly Fields[]> {
     const one = await this.#pathOf({ ...kind, metadata: { ...kind.metadata, name: "x" } });
     const query = labelSelector === "" ? "" : `?labelSelector=${encodeURIComponent(labelSelector)}`;
     const path = `${one.slice(0, -"/x".length)}${query}`;
@@ -135,14 +134,14 @@ export class RestKubernetes implements Kubernetes {
     if (reply.status !== 404) okay(reply, doing);
   }
 
-  async #call(doing: string, request: KubernetesRequest): Promise<Tree> {
+  async #call(doing: string, request: KubernetesRequest): Promise<Fields> {
     return okay(await this.#send(request), doing);
   }
 }
 
 const named = ({ kind, metadata }: KubernetesObject): string => `${kind} ${metadata.name}`;
 
-function okay({ status, body }: KubernetesReply, doing: string): Tree {
+function okay({ status, body }: KubernetesReply, doing: string): Fields {
   const tree = isObject(body) ? body : {};
   if (status >= 200 && status < 300) return tree;
   const message = text(tree["message"]) || `status ${status}`;
@@ -157,30 +156,29 @@ function okay({ status, body }: KubernetesReply, doing: string): Tree {
   throw new AppError(known ?? fallback, `Kubernetes: ${doing}: ${message}`, { data: { status } });
 }
 
-function nodeOf(node: Tree): KubernetesNode {
-  const status = part(node, "status");
+function nodeOf(node: Fields): KubernetesNode {
+  const status = fieldsOf(node["status"]);
   const conditions = Array.isArray(status["conditions"]) ? (status["conditions"] as unknown[]) : [];
   const ready = conditions.filter(isObject).find((condition) => condition["type"] === "Ready");
   return {
     name: text(meta(node)["name"]),
     isReady: ready?.["status"] === "True",
-    isCordoned: part(node, "spec")["unschedulable"] === true,
-    isOurCordon: part(meta(node), "annotations")[CORDON_NOTE] === "true",
-    kubelet: text(part(status, "nodeInfo")["kubeletVersion"]).replace(/^v/, ""),
+    isCordoned: fieldsOf(node["spec"])["unschedulable"] === true,
+    isOurCordon: fieldsOf(meta(node)["annotations"])[CORDON_NOTE] === "true",
+    kubelet: text(fieldsOf(status["nodeInfo"])["kubeletVersion"]).replace(/^v/, ""),
   };
 }
 
-function isEvictable(pod: Tree): boolean {
+function isEvictable(pod: Fields): boolean {
   const owners = meta(pod)["ownerReferences"];
   const isDaemon =
     Array.isArray(owners) && owners.some((owner) => isObject(owner) && owner["kind"] === "DaemonSet");
-  const isStatic = part(meta(pod), "annotations")["kubernetes.io/config.mirror"] !== undefined;
-  const phase = part(pod, "status")["phase"];
+  const isStatic = fieldsOf(meta(pod)["annotations"])["kubernetes.io/config.mirror"] !== undefined;
+  const phase = fieldsOf(pod["status"])["phase"];
   return !isDaemon && !isStatic && phase !== "Succeeded" && phase !== "Failed";
 }
 
-const items = (body: Tree): readonly Tree[] =>
+const items = (body: Fields): readonly Fields[] =>
   Array.isArray(body["items"]) ? (body["items"] as unknown[]).filter(isObject) : [];
-const meta = (object: Tree): Tree => part(object, "metadata");
-const part = (object: Tree, key: string): Tree => (isObject(object[key]) ? object[key] : {});
+const meta = (object: Fields): Fields => fieldsOf(object["metadata"]);
 const text = (value: unknown): string => (typeof value === "string" ? value : "");

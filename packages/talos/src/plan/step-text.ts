@@ -1,4 +1,5 @@
 // Steps as people read them, and as the commands they could type on the host themselves.
+import { shellWord } from "@gpve/kit/shell-word.ts";
 import { RESET_LABELS } from "../client/talos-client.ts";
 import { toldOf } from "../cluster/balancer.ts";
 import type { Change, GuestStep, Step, StepKind } from "./plan-steps.ts";
@@ -141,10 +142,10 @@ const asNamed: CommandFacts = {
 
 /** `#` begins what nobody needs to type. */
 export function stepCommand(step: Step, facts: CommandFacts = asNamed): string {
-  if (isGuestStep(step)) return guestWords(step).map(quoted).join(" ");
+  if (isGuestStep(step)) return guestWords(step).map(shellWord).join(" ");
   const words = insideWords(step, facts);
   if (words === undefined) return `# ${stepText(step).trim()}`;
-  return words.map(quoted).join(" ");
+  return words.map(shellWord).join(" ");
 }
 
 function isGuestStep(step: Step): step is GuestStep {
@@ -260,9 +261,4 @@ function guestWords(step: GuestStep): readonly string[] {
     case "guest.delete":
       return ["qm", "destroy", String(step.place.vmid), "--purge", "1"];
   }
-}
-
-/** For a shell that a person pastes it into. */
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

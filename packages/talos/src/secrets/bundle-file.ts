@@ -4,6 +4,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parse, stringify } from "yaml";
 import { checkPair } from "./authority.ts";
+import { toBase64 } from "./base64-text.ts";
 import type { AuthorityRotation, CertificateAndKey, SecretsBundle } from "./bundle.ts";
 import { readKeyPem } from "./key-pem.ts";
 import { isRotationPhase } from "./rotation.ts";
@@ -24,7 +25,7 @@ export function writeBundle(bundle: SecretsBundle): string {
         etcd: encodePair(certs.etcd),
         k8s: encodePair(certs.k8s),
         k8saggregator: encodePair(certs.k8sAggregator),
-        k8sserviceaccount: { key: encode(certs.k8sServiceAccount.key) },
+        k8sserviceaccount: { key: toBase64(certs.k8sServiceAccount.key) },
         os: encodePair(certs.os),
       },
       // Only while authorities are being replaced; talosctl does not know it and passes it over.
@@ -141,11 +142,7 @@ function lookUp(root: unknown, path: string): unknown {
 }
 
 function encodePair(pair: CertificateAndKey): { crt: string; key: string } {
-  return { crt: encode(pair.crt), key: encode(pair.key) };
-}
-
-function encode(text: string): string {
-  return Buffer.from(text, "utf8").toString("base64");
+  return { crt: toBase64(pair.crt), key: toBase64(pair.key) };
 }
 
 function unusable(message: string): AppError {

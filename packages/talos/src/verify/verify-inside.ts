@@ -2,6 +2,7 @@
 // names, volumes. Everything that is put there for it is taken away again.
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isObject } from "@gpve/client/response-error.ts";
+import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Kubernetes, KubernetesObject } from "../kubernetes/kubernetes.ts";
 import type { Check } from "../status/cluster-status.ts";
@@ -27,8 +28,6 @@ export interface VerifyRequest {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
 }
-
-type Tree = Readonly<Record<string, unknown>>;
 
 const PAUSE_MS = 1_000;
 /** Everybody asks everybody up to here; more nodes ask the next ones only. */
@@ -132,12 +131,12 @@ async function servers(request: VerifyRequest, network: ProbeNetwork): Promise<S
     const ready = new Map(
       pods
         .filter(isReady)
-        .map((pod) => [text(part(pod, "spec")["nodeName"]), text(part(pod, "status")["podIP"])]),
+        .map((pod) => [text(fieldsOf(pod["spec"])["nodeName"]), text(fieldsOf(pod["status"])["podIP"])]),
     );
     const missing = nodes.filter((node) => !ready.has(node));
     const refusal = pods.length === 0 ? await refusalOf(kubernetes, `server-${network}`) : undefined;
     if (refusal !== undefined) return { ready, missing, refusal };
-    const why = new Map(pods.map((pod) => [text(part(pod, "spec")["nodeName"]), reason(pod)]));
+    const why = new Map(pods.map((pod) => [text(fieldsOf(pod["spec"])["nodeName"]), reason(pod)]));
     // An image that is not there does not come by waiting.
     const isHopeless = missing.every((node) => why.get(node)?.includes("ImagePullBackOff") === true);
     if (isHopeless || clock.monotonic() >= until) {
@@ -151,7 +150,7 @@ async function servers(request: VerifyRequest, network: ProbeNetwork): Promise<S
 async function refusalOf(kubernetes: Kubernetes, name: string): Promise<string | undefined> {
   const events = await kubernetes.list(eventKind);
   const found = events.find(
-    (event) => event["reason"] === "FailedCreate" && part(event, "involvedObject")["name"] === name,
+    (event) => event["reason"] === "FailedCreate" && fieldsOf(event["involvedObject"])["name"] === name,
   );
   return found === undefined ? undefined : `pods are refused: ${text(found["message"])}`;
 }
@@ -165,7 +164,7 @@ async function lastWords(request: VerifyRequest, specs: readonly ProbeSpec[]): P
   for (;;) {
     const pods = await kubernetes.list(podKind, "gpve.io/verify=probe");
     const ended = new Map(
-      pods.filter(isOver).map((pod) => [text(part(pod, "metadata")["name"]), message(pod)]),
+      pods.filter(isOver).map((pod) => [text(fieldsOf(pod["metadata"])["name"]), message(pod)]),
     );
     if (specs.every(({ name }) => ended.has(name)) || clock.monotonic() >= until)
       return new Map(specs.map((spec) => [spec, ended.get(spec.name)]));
@@ -200,14 +199,14 @@ async function storageClass(kubernetes: Kubernetes): Promise<string | undefined>
   });
   const found = classes.find(
     (each) =>
-      part(part(each, "metadata"), "annotations")[DEFAULT_CLASS] === "true" &&
+      fieldsOf(fieldsOf(each["metadata"])["annotations"])[DEFAULT_CLASS] === "true" &&
       each["provisioner"] !== "kubernetes.io/no-provisioner",
   );
-  return found === undefined ? undefined : text(part(found, "metadata")["name"]);
+  return found === undefined ? undefined : text(fieldsOf(found["metadata"])["name"]);
 }
 
 function scheduled(object: KubernetesObject, node: string): KubernetesObject {
-  const { nodeName: _placed, ...spec } = object["spec"] as Tree;
+  const { nodeName: _placed, ...spec } = object["spec"] as Fields;
   return { ...object, spec: { ...spec, nodeSelector: { "kubernetes.io/hostname": node } } };
 }
 
@@ -245,28 +244,28 @@ const podKind: KubernetesObject = {
 };
 const eventKind: KubernetesObject = { ...podKind, kind: "Event" };
 
-function isReady(pod: Tree): boolean {
-  return rows(part(pod, "status")["conditions"]).some(
+function isReady(pod: Fields): boolean {
+  return rows(fieldsOf(pod["status"])["conditions"]).some(
     ({ type, status }) => type === "Ready" && status === "True",
   );
 }
 
-const isOver = (pod: Tree): boolean => ["Succeeded", "Failed"].includes(text(part(pod, "status")["phase"]));
+const isOver = (pod: Fields): boolean =>
+  ["Succeeded", "Failed"].includes(text(fieldsOf(pod["status"])["phase"]));
 
-function message(pod: Tree): readonly string[] {
-  const [container] = rows(part(pod, "status")["containerStatuses"]);
-  const said = text(part(part(container ?? {}, "state"), "terminated")["message"]);
+function message(pod: Fields): readonly string[] {
+  const [container] = rows(fieldsOf(pod["status"])["containerStatuses"]);
+  const said = text(fieldsOf(fieldsOf(container?.["state"])["terminated"])["message"]);
   return said.split("\n").filter((line) => line !== "");
 }
 
 /** Why a pod does not run, as its kubelet says. */
-function reason(pod: Tree): string {
-  const [container] = rows(part(pod, "status")["containerStatuses"]);
-  const waiting = text(part(part(container ?? {}, "state"), "waiting")["reason"]);
+function reason(pod: Fields): string {
+  const [container] = rows(fieldsOf(pod["status"])["containerStatuses"]);
+  const waiting = text(fieldsOf(fieldsOf(container?.["state"])["waiting"])["reason"]);
   return waiting === "" ? "" : ` (${waiting})`;
 }
 
-const rows = (value: unknown): readonly Tree[] =>
+const rows = (value: unknown): readonly Fields[] =>
   Array.isArray(value) ? (value as unknown[]).filter(isObject) : [];
-const part = (tree: Tree, key: string): Tree => (isObject(tree[key]) ? tree[key] : {});
 const text = (value: unknown): string => (typeof value === "string" ? value : "");

@@ -1,7 +1,8 @@
 // What the local manager has done with guests: operations of this node, begun in one round and asked about in the next.
 import { randomUUID } from "node:crypto";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { GuestActions, Outcome } from "@gpve/domain/ha/environment.ts";
+import { vmidOfSid } from "@gpve/domain/ha/collections.ts";
+import type { GuestActions, ActionOutcome } from "@gpve/domain/ha/environment.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -20,7 +21,7 @@ export interface GuestOrdersDeps {
 
 interface Work {
   readonly what: "start" | "stop" | "move";
-  outcome: Outcome;
+  outcome: ActionOutcome;
   endedAt: number;
 }
 
@@ -37,29 +38,29 @@ export class GuestOrders implements GuestActions {
     this.#deps = deps;
   }
 
-  isHere = (sid: string): boolean => this.#deps.isHere(vmidOf(sid));
+  isHere = (sid: string): boolean => this.#deps.isHere(vmidOfSid(sid));
 
   isRunning = (sid: string): boolean => {
-    const running = this.#deps.kindOf(vmidOf(sid)).isRunning(vmidOf(sid));
+    const running = this.#deps.kindOf(vmidOfSid(sid)).isRunning(vmidOfSid(sid));
     // What has been begun is not over before its end was asked for.
     const work = this.#current(sid);
     if (work !== undefined) return work.what !== "start";
     return running;
   };
 
-  start = (sid: string): Outcome => {
-    const { operations } = this.#deps.kindOf(vmidOf(sid));
+  start = (sid: string): ActionOutcome => {
+    const { operations } = this.#deps.kindOf(vmidOfSid(sid));
     return this.#follow(sid, "start", operations.start, {});
   };
 
-  stop = (sid: string, timeoutS: number | undefined): Outcome => {
-    const { operations } = this.#deps.kindOf(vmidOf(sid));
+  stop = (sid: string, timeoutS: number | undefined): ActionOutcome => {
+    const { operations } = this.#deps.kindOf(vmidOfSid(sid));
     const args = { timeoutSeconds: timeoutS ?? STOP_SECONDS, forceStop: true };
     return this.#follow(sid, "stop", operations.shutdown, args);
   };
 
   canMove = (sid: string, target: string): boolean => {
-    const why = this.#deps.notMovable(vmidOf(sid), target);
+    const why = this.#deps.notMovable(vmidOfSid(sid), target);
     if (why === undefined) return true;
     this.#deps.log.warn({ sid, target }, `${sid} cannot go to ${target}: ${why}`);
     this.#reasons.set(sid, why);
@@ -67,10 +68,10 @@ export class GuestOrders implements GuestActions {
   };
 
   /** Live, by the note that the manager has left for its order. Stopped is ready to go: the manager hands it over. */
-  move = (sid: string, target: string, order: string): Outcome => {
+  move = (sid: string, target: string, order: string): ActionOutcome => {
     const known = this.#current(sid)?.what;
     if (known === undefined && !this.isRunning(sid)) return true;
-    const { move } = this.#deps.kindOf(vmidOf(sid)).operations;
+    const { move } = this.#deps.kindOf(vmidOfSid(sid)).operations;
     if (move === undefined) return this.stop(sid, undefined);
     return this.#follow(sid, "move", move, { moveId: order, target, online: true, withLocalDisks: false });
   };
@@ -85,7 +86,7 @@ export class GuestOrders implements GuestActions {
     return undefined;
   }
 
-  #follow(sid: string, what: Work["what"], type: string, args: object): Outcome {
+  #follow(sid: string, what: Work["what"], type: string, args: object): ActionOutcome {
     const known = this.#current(sid);
     if (known?.what === what) {
       if (known.outcome !== "pending") this.#work.delete(sid);
@@ -104,7 +105,7 @@ export class GuestOrders implements GuestActions {
 
   async #run(sid: string, type: string, args: object): Promise<boolean> {
     const { engine, log } = this.#deps;
-    const vmid = vmidOf(sid);
+    const vmid = vmidOfSid(sid);
     this.#reasons.delete(sid);
     try {
       const { operation } = await engine.submit({
@@ -126,8 +127,4 @@ export class GuestOrders implements GuestActions {
     }
     return false;
   }
-}
-
-export function vmidOf(sid: string): number {
-  return Number(sid.split(":")[1]);
 }

@@ -14,7 +14,7 @@ import {
   productionTimings,
   resourceCollection,
 } from "@gpve/domain/ha/collections.ts";
-import type { GuestActions, HaEnvironment, LogLevel } from "@gpve/domain/ha/environment.ts";
+import type { GuestActions, HaEnvironment, HaLogLevel } from "@gpve/domain/ha/environment.ts";
 import { emptyManagerStatus, type LocalStatus, type ManagerStatus } from "@gpve/domain/ha/model.ts";
 import { leaseTimes } from "@gpve/domain/ha/node-lease.ts";
 import { SaidOnce } from "@gpve/domain/ha/said-once.ts";
@@ -53,7 +53,7 @@ export class LocalEnvironment {
   readonly #deps: LocalEnvironmentDeps;
   #hold: boolean | undefined;
   #status: LocalStatus | undefined;
-  #lines: { level: LogLevel; text: string }[] = [];
+  #lines: { level: HaLogLevel; text: string }[] = [];
   #count = 0;
   readonly #repeats: SaidOnce;
   readonly view: HaEnvironment;

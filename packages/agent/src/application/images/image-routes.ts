@@ -9,6 +9,7 @@ import {
   imageVolume,
 } from "@gpve/domain/image/catalogue.ts";
 import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
+import { STORAGE_SEEN_WITH } from "@gpve/domain/storage/seen-with.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
 import type { NodeStorages } from "../storage/node-storages.ts";
@@ -31,7 +32,7 @@ export function imageRoutes(deps: {
     ctx: RequestContext,
   ): Promise<ImageRow[]> => {
     // As for the list of a storage's content: who may make guests from images must see which there are.
-    ctx.access.require(`/storage/${storage}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
+    ctx.access.require(`/storage/${storage}`, STORAGE_SEEN_WITH, "any");
     const { plugin } = await storages.open(storage, "import");
     const here = new Map((await plugin.list({ content: ["import"] })).map((file) => [file.volname, file]));
     const row = (name: string, about: string, pull: boolean, build: boolean): ImageRow => {

@@ -29,7 +29,7 @@ export function requireOnNode(host: PresencePorts, vmid: number): void {
 }
 
 /** Throws PVE's text for methods that need a running VM. */
-export function requireRunning(host: RequireRunningPorts, vmid: number): QemuProcess {
+export function requireRunningVm(host: RequireRunningPorts, vmid: number): QemuProcess {
   requireOnNode(host, vmid);
   const process = runningVm(host, vmid);
   if (process === undefined) throw conflict(`VM ${vmid} not running`);

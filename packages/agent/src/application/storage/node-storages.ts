@@ -30,7 +30,7 @@ export interface NodeStoragesDeps {
   readonly onProblem: (storage: string, problem: string) => void;
 }
 
-export interface AttemptOptions {
+export interface StorageAttempt {
   readonly onlyPlace?: boolean;
   readonly secrets?: Readonly<Record<string, string>>;
 }
@@ -118,7 +118,7 @@ export class NodeStorages {
   /** Looks where a storage that is not defined yet would be, and activates it if it would be used here. */
   async attempt(
     definition: StorageDefinition,
-    { onlyPlace = false, secrets = {} }: AttemptOptions = {},
+    { onlyPlace = false, secrets = {} }: StorageAttempt = {},
   ): Promise<void> {
     if (servesNode(definition, this.#deps.node)) await this.#deps.guard(definition);
     if (!onlyPlace && this.isEnabled(definition)) await this.#deps.pluginFor(definition, secrets).activate();

@@ -7,7 +7,7 @@ import type {
   Compression,
   IncrementalHeader,
   IncrementalReader,
-  IncrementalWriter,
+  ChangesWriter,
 } from "@gpve/domain/backup/backup-ports.ts";
 import type { ImageTools } from "../image-tools/image-tools.ts";
 import { GpviReader } from "./gpvi/gpvi-reader.ts";
@@ -50,7 +50,7 @@ export async function createIncremental(
   tools: ImageTools,
   path: string,
   header: IncrementalHeader,
-): Promise<IncrementalWriter> {
+): Promise<ChangesWriter> {
   const file = await createPackedFile(tools, path, path.endsWith(".zst") ? "zstd" : "none");
   const gpvi = new GpviWriter(header, file.write);
   await gpvi.begin();

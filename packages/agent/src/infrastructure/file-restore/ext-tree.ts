@@ -3,6 +3,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { FileKind, FileTree, RandomAccess, TreeFile } from "@gpve/domain/backup/file-tree.ts";
 import { broken, decodeInode, runsOf, type ExtInode } from "./ext-inode.ts";
+import { readWhole } from "./read-whole.ts";
 import { noSuchFile, notADirectory } from "./tree-failures.ts";
 
 const ROOT_INODE = 2;
@@ -116,11 +117,11 @@ export class ExtTree implements FileTree {
   async #inode(number: number): Promise<ExtInode> {
     if (number < 1 || number > this.#inodes) throw broken(`inode ${number} is not there`);
     const group = Math.floor((number - 1) / this.#inodesPerGroup);
-    const desc = await this.#bytes(this.#descAt + group * this.#descBytes, this.#descBytes);
+    const desc = await readWhole(this.#disk, this.#descAt + group * this.#descBytes, this.#descBytes);
     const high = this.#descBytes >= 64 ? desc.readUInt32LE(0x28) : 0;
     const table = (desc.readUInt32LE(8) + high * 2 ** 32) * this.#blockBytes;
     const at = table + ((number - 1) % this.#inodesPerGroup) * this.#inodeBytes;
-    return decodeInode(await this.#bytes(at, 128));
+    return decodeInode(await readWhole(this.#disk, at, 128));
   }
 
   async #entries(directory: ExtInode): Promise<readonly { name: string; inode: number }[]> {
@@ -158,18 +159,12 @@ export class ExtTree implements FileTree {
       for (let offset = at; offset < end; offset += CHUNK_BYTES) {
         const length = Math.min(CHUNK_BYTES, end - offset);
         if (physical === 0) yield* zeroes(length);
-        else yield await this.#bytes(physical * this.#blockBytes + (offset - start), length);
+        else yield await readWhole(this.#disk, physical * this.#blockBytes + (offset - start), length);
       }
       at = Math.max(at, end);
       if (at >= inode.size) return;
     }
     yield* zeroes(inode.size - at);
-  }
-
-  async #bytes(offset: number, length: number): Promise<Buffer> {
-    const bytes = Buffer.from(await this.#disk.read(offset, length));
-    if (bytes.length < length) throw broken("something lies beyond its end");
-    return bytes;
   }
 }
 

@@ -2,6 +2,7 @@
 import { refused } from "@gpve/domain/request/failures.ts";
 import type { AppError } from "@gpve/contracts/errors.ts";
 import type { FileTree, RandomAccess, TreeFile } from "@gpve/domain/backup/file-tree.ts";
+import { readWhole } from "./read-whole.ts";
 import { noSuchFile, notADirectory } from "./tree-failures.ts";
 
 interface FatEntry extends TreeFile {
@@ -81,7 +82,8 @@ export class FatTree implements FileTree {
     if (entry.kind !== "d") throw notADirectory(path);
     const { bits, rootAt, rootBytes } = this.#shape;
     // Before FAT32 the root is no chain of clusters; entry 0 means it too.
-    if (entry.cluster === 0 && bits !== 32) return parseEntries(await this.#bytes(rootAt, rootBytes));
+    if (entry.cluster === 0 && bits !== 32)
+      return parseEntries(await readWhole(this.#disk, rootAt, rootBytes));
     const parts: Buffer[] = [];
     const first = entry.cluster === 0 ? this.#shape.rootCluster : entry.cluster;
     for await (const bytes of this.#chain(first, MAX_DIRECTORY_BYTES)) parts.push(bytes);
@@ -94,23 +96,18 @@ export class FatTree implements FileTree {
     let got = 0;
     for (let cluster = first; cluster < LAST[bits] && got < limit; cluster = await this.#next(cluster)) {
       if (cluster < 2 || cluster >= clusters + 2) throw broken(`cluster ${cluster} is not there`);
-      yield await this.#bytes(dataAt + (cluster - 2) * clusterBytes, clusterBytes);
+      yield await readWhole(this.#disk, dataAt + (cluster - 2) * clusterBytes, clusterBytes);
       got += clusterBytes;
     }
   }
 
   async #next(cluster: number): Promise<number> {
     const { bits, fatAt } = this.#shape;
-    if (bits === 32) return (await this.#bytes(fatAt + cluster * 4, 4)).readUInt32LE(0) & 0x0fff_ffff;
-    if (bits === 16) return (await this.#bytes(fatAt + cluster * 2, 2)).readUInt16LE(0);
-    const pair = (await this.#bytes(fatAt + Math.floor(cluster * 1.5), 2)).readUInt16LE(0);
+    if (bits === 32)
+      return (await readWhole(this.#disk, fatAt + cluster * 4, 4)).readUInt32LE(0) & 0x0fff_ffff;
+    if (bits === 16) return (await readWhole(this.#disk, fatAt + cluster * 2, 2)).readUInt16LE(0);
+    const pair = (await readWhole(this.#disk, fatAt + Math.floor(cluster * 1.5), 2)).readUInt16LE(0);
     return cluster % 2 === 0 ? pair & 0xfff : pair >> 4;
-  }
-
-  async #bytes(offset: number, length: number): Promise<Buffer> {
-    const bytes = Buffer.from(await this.#disk.read(offset, length));
-    if (bytes.length < length) throw broken("something lies beyond its end");
-    return bytes;
   }
 }
 

@@ -3,12 +3,12 @@
 // run as ourselves in the same view, by a user namespace.
 //
 //   agent --spec by stdin--> gpve-supervisor tool --view, uid, limits--> qemu-img
-import { accessSync, constants, mkdirSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
+import { isExecutable } from "../host/executable.ts";
 import type { ToolCgroups, ToolGroup } from "../cgroup/tool-cgroups.ts";
 import { programView } from "../guest-process/guest-view.ts";
 import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
@@ -149,14 +149,4 @@ function findProgram(name: string): string {
   throw new AppError("feature.unsupported", `cannot run ${name}: it is not installed`, {
     data: { file: name },
   });
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch (err) {
-    ignore(err, "in another folder, or nowhere");
-    return false;
-  }
 }

@@ -2,14 +2,9 @@
 // bytes. Only the last line is answered; one who hangs up before it has sent nothing.
 import type { Duplex } from "node:stream";
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { ChangesWriter } from "@gpve/domain/backup/backup-ports.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
-import type {
-  Replica,
-  ReplicaKeeper,
-  ReplicaLine,
-  ReplicaOffer,
-  ReplicaWriter,
-} from "@gpve/domain/replication/replica.ts";
+import type { Replica, ReplicaKeeper, ReplicaLine, ReplicaOffer } from "@gpve/domain/replication/replica.ts";
 import { AnsweredLine, answerLine } from "./answered-line.ts";
 import { readBytes, readLine, writeLine } from "./move-wire.ts";
 
@@ -27,7 +22,7 @@ interface Line {
 /** The VM's node. */
 export class DialedReplicaLine implements ReplicaLine {
   readonly #line: AnsweredLine;
-  readonly writer: ReplicaWriter;
+  readonly writer: ChangesWriter;
   sent = 0;
 
   constructor(socket: Duplex, answerOf: (line: unknown) => unknown, pace: (sent: number) => Promise<void>) {
@@ -68,7 +63,7 @@ export async function serveReplica(
   keeper: ReplicaKeeper,
   failure: (err: unknown) => unknown,
 ): Promise<void> {
-  let writer: ReplicaWriter | undefined;
+  let writer: ChangesWriter | undefined;
   const work = async (): Promise<void> => {
     writeLine(socket, { ok: true });
     for (;;) {
@@ -91,7 +86,7 @@ export async function serveReplica(
   await answerLine(socket, failure, work, () => writer?.abandon());
 }
 
-async function takePart(socket: Duplex, writer: ReplicaWriter, { part, zeroes }: Line): Promise<void> {
+async function takePart(socket: Duplex, writer: ChangesWriter, { part, zeroes }: Line): Promise<void> {
   if (zeroes !== undefined) return writer.zeroes(zeroes.device, zeroes.offset, zeroes.length);
   if (part === undefined || part.length > MAX_PART_BYTES)
     throw new AppError("request.invalid", "this node was sent what it does not know");
@@ -100,7 +95,7 @@ async function takePart(socket: Duplex, writer: ReplicaWriter, { part, zeroes }:
   await writer.data(part.device, part.offset, Buffer.concat(chunks));
 }
 
-function required(writer: ReplicaWriter | undefined): ReplicaWriter {
+function required(writer: ChangesWriter | undefined): ChangesWriter {
   if (writer === undefined) throw new AppError("request.invalid", "nothing was offered yet");
   return writer;
 }

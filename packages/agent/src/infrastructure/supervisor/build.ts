@@ -17,6 +17,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { exec as systemExec, type Exec } from "@gpve/kit/exec.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { isExecutable } from "../host/executable.ts";
 
 interface SupervisorSources {
   /** `packages/supervisor` of the sources. */
@@ -118,14 +119,4 @@ function isTrusted(path: string, sources: string): boolean {
   if (!isExecutable(path)) return false;
   const { uid, mode } = statSync(path);
   return (mode & 0o022) === 0 && [process.getuid?.(), statSync(sources).uid].includes(uid);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch (err) {
-    ignore(err, "not built yet");
-    return false;
-  }
 }

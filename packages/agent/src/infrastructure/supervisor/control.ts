@@ -2,6 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
+import { withoutNul } from "./spec-file.ts";
 
 /** Resolves with what follows "ok"; rejects with the supervisor's own words. */
 export async function askSupervisor(
@@ -10,7 +11,7 @@ export async function askSupervisor(
   options: { readonly clock: Clock; readonly timeoutMs?: number },
 ): Promise<string> {
   const { timeoutMs = 30_000, clock } = options;
-  const request = words.map((word) => `${checked(word)}\0`).join("");
+  const request = words.map((word) => `${withoutNul(word)}\0`).join("");
   const socket = await connectUnixSocket(socketPath, { clock, timeoutMs });
   const stopTimer = clock.after(timeoutMs, () =>
     socket.destroy(
@@ -33,9 +34,4 @@ export async function askSupervisor(
     stopTimer();
     socket.destroy();
   }
-}
-
-function checked(word: string): string {
-  if (!word.includes("\0")) return word;
-  throw new AppError("request.invalid", "a NUL byte cannot be part of a path or name");
 }

@@ -98,10 +98,10 @@ export function renderSpec(spec: ProgramSpec & Partial<SupervisorSpec>): string 
   if (spec.vhost !== undefined) words.push("vhost", spec.vhost.count, spec.vhost.firstFd);
   for (const { path, fd } of spec.sockets) words.push("listen", path, fd);
   for (const { path, access, fd } of spec.openFiles ?? []) words.push("open", path, access, fd);
-  return words.map((word) => `${checked(String(word))}\0`).join("");
+  return words.map((word) => `${withoutNul(String(word))}\0`).join("");
 }
 
-function checked(word: string): string {
+export function withoutNul(word: string): string {
   if (!word.includes("\0")) return word;
-  throw new AppError("request.invalid", "a NUL byte cannot be part of a command line");
+  throw new AppError("request.invalid", "a NUL byte cannot be part of a command line, a path or a name");
 }

@@ -20,13 +20,19 @@ export interface ContainerRecipe {
 const MEDIA = "application/vnd.oci.image";
 
 /** Writes it where it is not there yet. */
-export function ensureImage(recipe: ContainerRecipe, file: string): void {
+export async function ensureImage(recipe: ContainerRecipe, file: string): Promise<void> {
   if (existsSync(file)) return;
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  writeFileAtomic(file, imageArchive(recipe));
+  writeFileAtomic(file, await imageArchive(recipe));
 }
 
-export function imageArchive({ name, programs, links = {}, entrypoint, command }: ContainerRecipe): Buffer {
+async function imageArchive({
+  name,
+  programs,
+  links = {},
+  entrypoint,
+  command,
+}: ContainerRecipe): Promise<Buffer> {
   const entries: TarEntry[] = [
     ...programs.map(
       ({ from, to }) => ({ path: to, kind: "file", content: readFileSync(from), mode: 0o755 }) as const,
@@ -35,7 +41,7 @@ export function imageArchive({ name, programs, links = {}, entrypoint, command }
   ];
   const paths = [...entries.map(({ path }) => path), "etc/x", "tmp/x"];
   const folders = new Set(paths.flatMap(foldersAbove));
-  const layer = tarArchive([
+  const layer = await tarArchive([
     ...[...folders].toSorted().map((path) => ({ path, kind: "folder" }) as const),
     { path: "etc/passwd", kind: "file", content: Buffer.from("root:x:0:0:root:/:/bin/sh\n") },
     ...entries,

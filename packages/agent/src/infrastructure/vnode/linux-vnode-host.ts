@@ -41,6 +41,7 @@ import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
 import type { ClusterKeys } from "../vcluster/cluster-keys.ts";
 import type { ClusterNetworks } from "../vcluster/network/cluster-network.ts";
 import { keptVnodes, vnodeId } from "./kept-vnodes.ts";
+import { networkOf } from "./network-of.ts";
 import { VnodeCgroups } from "./vnode-cgroups.ts";
 import { importImages, type WorkerProgram } from "./vnode-images.ts";
 import { ensureVnodeKeys } from "./vnode-keys.ts";
@@ -93,7 +94,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
 
   async start(cluster: KeptCluster, vnode: KeptVnode, signal: AbortSignal): Promise<void> {
     const { networks, exec } = this.#deps;
-    const { namespaceFile } = await networks.ensureWorker(indexOf(cluster), vnode.slot, cluster.overlay);
+    const { namespaceFile } = await networks.ensureWorker(networkOf(cluster), vnode.slot, cluster.overlay);
     this.#cgroups.ensure(vnodeId(cluster.name, vnode), vnode.size);
     const place = await this.#write(cluster, vnode);
     const inside = (...argv: readonly string[]) => exec("nsenter", [`--net=${namespaceFile}`, "--", ...argv]);
@@ -114,7 +115,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
 
   async repair(cluster: KeptCluster, vnode: KeptVnode, signal: AbortSignal): Promise<void> {
     // Pods that lost their network do not get it back.
-    const { namespaceFile } = this.#deps.networks.worker(indexOf(cluster), vnode.slot);
+    const { namespaceFile } = this.#deps.networks.worker(networkOf(cluster), vnode.slot);
     if (!existsSync(namespaceFile) || !this.#view(cluster.name, vnode).isThere)
       await this.stop(cluster, vnode);
     await this.start(cluster, vnode, signal);
@@ -135,7 +136,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     const id = partId(cluster.name, vnode, part);
     const running = processes.get(id);
     if (running !== undefined && !running.hasExited) return;
-    const { namespaceFile } = networks.worker(indexOf(cluster), vnode.slot);
+    const { namespaceFile } = networks.worker(networkOf(cluster), vnode.slot);
     const command = this.#command(cluster, vnode, part);
     const folders = [dirname(program("containerd", "containerd")), MINIMAL_ENV["PATH"] ?? ""];
     await processes.start({
@@ -169,7 +170,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
 
   async route(cluster: KeptCluster): Promise<void> {
     const { networks } = this.#deps;
-    const index = indexOf(cluster);
+    const index = networkOf(cluster);
     const vnodes = this.list(cluster.name).filter(({ slot }) =>
       existsSync(networks.worker(index, slot).namespaceFile),
     );
@@ -185,7 +186,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
   isUp(cluster: KeptCluster, vnode: KeptVnode): boolean {
     return (
       VNODE_PARTS.every((part) => this.#running(cluster.name, vnode, part) !== undefined) &&
-      existsSync(this.#deps.networks.worker(indexOf(cluster), vnode.slot).namespaceFile) &&
+      existsSync(this.#deps.networks.worker(networkOf(cluster), vnode.slot).namespaceFile) &&
       this.#view(cluster.name, vnode).isThere
     );
   }
@@ -334,9 +335,9 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     const folder = this.#place(cluster.name, vnode);
     return {
       name: vnode.name,
-      address: networks.worker(indexOf(cluster), vnode.slot).address,
+      address: networks.worker(networkOf(cluster), vnode.slot).address,
       podNetwork: podNetworkOf(cluster, vnode),
-      ...(cluster.overlay === undefined ? {} : { mtu: networks.mtu(indexOf(cluster)) }),
+      ...(cluster.overlay === undefined ? {} : { mtu: networks.mtu(networkOf(cluster)) }),
       file: (name) => join(folder, "etc", name),
       containers: join(folder, "containerd"),
       cgroup: this.#cgroups.path(vnodeId(cluster.name, vnode)),
@@ -366,11 +367,6 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
 
 function partId(cluster: string, vnode: KeptVnode, part: VnodePart): string {
   return `${vnodeId(cluster, vnode)}-${part}`;
-}
-
-function indexOf({ name, network }: KeptCluster): number {
-  if (network !== undefined) return network;
-  throw new AppError("internal.error", `virtual cluster ${name} has no network`);
 }
 
 /** Places of workers that packets can be sent to; those on other nodes are known by what the cluster shall have. */

@@ -23,23 +23,26 @@ export async function importImages(
   const call = (...args: readonly string[]) =>
     view.run(ctr, ["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io", "images", ...args], signal);
   const there = new Set((await call("list", "--quiet")).stdout.split("\n"));
-  for (const { name, file } of workerImages(folder, program, hasIngress))
+  for (const { name, file } of await workerImages(folder, program, hasIngress))
     if (!there.has(name)) await call("import", file);
 }
 
 /** Their archives, made where they are not there. */
-export function workerImages(
+export async function workerImages(
   folder: string,
   program: WorkerProgram,
   hasIngress = false,
-): readonly { readonly name: string; readonly file: string }[] {
+): Promise<readonly { readonly name: string; readonly file: string }[]> {
   const wanted = [...recipes(program), ...(hasIngress ? [ingressImage(program)] : [])];
-  return wanted.map((recipe) => {
+  const images = [];
+  // One after the other: each is in memory while it is written.
+  for (const recipe of wanted) {
     const made = recipe.programs.map(({ from }) => Math.round(statSync(from).mtimeMs)).join("-");
     const file = join(folder, `${recipe.name.replaceAll(/[^a-z0-9.]/g, "-")}-${made}.tar`);
-    ensureImage(recipe, file);
-    return { name: recipe.name, file };
-  });
+    await ensureImage(recipe, file);
+    images.push({ name: recipe.name, file });
+  }
+  return images;
 }
 
 function recipes(program: WorkerProgram): readonly ContainerRecipe[] {

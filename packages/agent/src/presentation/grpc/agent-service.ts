@@ -110,13 +110,13 @@ function decodeDecision(
   if (work !== "" && !isSystemWork(work)) throw permissionDenied(`${work} is no work of the system`);
   return decisionFromServer({
     route,
-    actor: actorOf(decision.actor),
+    actor: decodeActor(decision.actor),
     judged,
     ...(work === "" ? {} : { work }),
   });
 }
 
-function actorOf(actor: CallRequest["actor"]): Actor | undefined {
+function decodeActor(actor: CallRequest["actor"]): Actor | undefined {
   if (actor === undefined) return undefined;
   const { userid, authid, tokenid } = actor;
   return { userid, authid, ...given({ tokenid }) };

@@ -1,9 +1,9 @@
 // Texts of `pveum`, as PVE prints them.
 import { isObject } from "@gpve/client/response-error.ts";
-import { textTable, type TableStyle } from "./text-table.ts";
+import { textTable, type TextTableStyle } from "./text-table.ts";
 import { truthy } from "./value-text.ts";
 
-const plain: TableStyle = {
+const plain: TextTableStyle = {
   border: true,
   header: true,
   utf8: false,

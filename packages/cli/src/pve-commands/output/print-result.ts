@@ -7,10 +7,10 @@ import type { CliIo } from "../../io.ts";
 import type { OptionValues } from "../command-entry.ts";
 import { outputOptions } from "../command-shape.ts";
 import { compactJson, prettyJson } from "./perl-json.ts";
-import { textTable, type TableRow, type TableStyle } from "./text-table.ts";
+import { textTable, type TableRow, type TextTableStyle } from "./text-table.ts";
 import { valueText } from "./value-text.ts";
 
-export interface OutputStyle extends TableStyle {
+export interface OutputStyle extends TextTableStyle {
   readonly format: string;
   readonly quiet: boolean;
 }

@@ -2,7 +2,7 @@
 import type { ShownSchema } from "./value-text.ts";
 import { valueText } from "./value-text.ts";
 
-export interface TableStyle {
+export interface TextTableStyle {
   readonly border: boolean;
   readonly header: boolean;
   readonly utf8: boolean;
@@ -24,7 +24,7 @@ export function textTable(
   rows: readonly TableRow[],
   schemas: Readonly<Record<string, ShownSchema>>,
   names: readonly string[],
-  style: TableStyle,
+  style: TextTableStyle,
 ): readonly string[] {
   const sorted = sortRows(rows, schemas, style.sortKey ?? names[0]);
   const cells = sorted.map((row) =>

@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { isObject } from "@gpve/client/response-error.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { quotedWord } from "@gpve/domain/schema/quoted-word.ts";
 import type { OptionValues, PveSession } from "../command-entry.ts";
 import { valueText } from "../output/value-text.ts";
 
@@ -30,9 +31,7 @@ async function wordsOf(pid: string): Promise<readonly string[]> {
 
 /** As a shell takes it; pretty: an option to a line. */
 export function commandText(words: readonly string[], isPretty: boolean): string {
-  const text = words.map((word) =>
-    /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`,
-  );
+  const text = words.map(quotedWord);
   const isOption = (at: number): boolean => at > 0 && words[at]?.startsWith("-") === true;
   return text
     .map((word, at) => (at === 0 ? word : isPretty && isOption(at) ? ` \\\n  ${word}` : ` ${word}`))

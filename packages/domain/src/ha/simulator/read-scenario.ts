@@ -1,12 +1,10 @@
 // A scenario as a person writes it: nodes, services, rules and a script of what happens.
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { emptyManagerStatus, type Load, type ServiceConfig, type WantedState } from "../model.ts";
 import { haSettings } from "../settings.ts";
-import { addedBy, readScript } from "./read-script.ts";
+import { addedBy, readScript, wrong } from "./read-script.ts";
 import { requireRules } from "./require-rules.ts";
 import { defaultService, type Scenario } from "./scenario.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const GIB = 1024 ** 3;
 const DEFAULT_CAPACITY: Load = { cpu: 24, memory: 128 * GIB };
@@ -140,8 +138,4 @@ function numberOf(value: unknown, at: string): number {
   if (typeof value !== "number" || !Number.isFinite(value) || value < 0)
     throw wrong(at, "must be a number that is not negative");
   return value;
-}
-
-function wrong(at: string, why: string): AppError {
-  return new AppError("request.invalid", `${at} ${why}`);
 }

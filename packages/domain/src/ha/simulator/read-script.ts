@@ -65,6 +65,6 @@ const FORMS: Readonly<Record<string, readonly [RegExp, string]>> = {
   ],
 };
 
-function wrong(at: string, why: string): AppError {
+export function wrong(at: string, why: string): AppError {
   return new AppError("request.invalid", `${at} ${why}`);
 }

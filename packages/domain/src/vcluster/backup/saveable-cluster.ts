@@ -1,7 +1,7 @@
 // Which clusters backup, restore and upgrade can deal with. A backup is read from any store of ours; what is made of one is on one
 // node, with a database of ours or an etcd of its own.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { KeptCluster } from "../ports.ts";
 import type { VirtualClusterRecord } from "../vcluster-record.ts";
 import type { VirtualClusterSpec } from "../vcluster-spec.ts";

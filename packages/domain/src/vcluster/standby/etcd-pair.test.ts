@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { readVirtualClusterSpec } from "../vcluster-spec.ts";
 import {
   type EtcdPairNote,
+  hasSingleEtcd,
   isMemberName,
   isShared,
   nextPairStep,
@@ -187,4 +189,23 @@ test("whatever happens: where the cluster can go on from its standby, nothing is
   );
   expect(counts.inSync).toBeGreaterThan(1_000);
   expect(counts.alone).toBeGreaterThan(1_000);
+});
+
+describe("a cluster whose etcd a second member may join", () => {
+  const spec = readVirtualClusterSpec({ controlPlane: { backingStore: "etcd" } });
+  const nodes = ["a", "b"].map((node) => ({ node, address: "192.0.2.1" }));
+
+  test("has an etcd of its own, and its control plane here", () => {
+    expect(hasSingleEtcd({ spec, network: 4 })).toBe(true);
+    expect(hasSingleEtcd({ spec, network: 4, overlay: { at: 0, nodes } })).toBe(true);
+  });
+
+  test.each([
+    ["keeps its objects in SQLite", { spec: readVirtualClusterSpec({}), network: 4 }],
+    ["is one of several replicas", { spec: { ...spec, replicas: 3 }, network: 4 }],
+    ["has never had a network", { spec }],
+    ["has nothing but workers here", { spec, network: 4, overlay: { at: 1, nodes } }],
+  ])("is none that %s", (_why, cluster) => {
+    expect(hasSingleEtcd(cluster)).toBe(false);
+  });
 });

@@ -1,6 +1,9 @@
 // An etcd with a standby is one of two members, each on a node of its own, and nothing is answered that both do not have. What is
 // to be done next at the member of the control plane follows from what a server said last and what the members say; done again it
 // says the same, until what it said has come about (docs/adr/0016-standby-of-a-single-etcd.md).
+import { given } from "@gpve/contracts/given.ts";
+import { isBranch } from "../overlay.ts";
+import type { KeptCluster } from "../ports.ts";
 import type { LeadWish } from "./ports.ts";
 
 /** The first member of a cluster that has always been on its node, or has come there by a move. */
@@ -73,6 +76,20 @@ export type PairStep =
   | { readonly do: "add" }
   /** It may have a vote; that is written down first. */
   | { readonly do: "promote"; readonly id: string };
+
+/** Whether the etcd of a cluster on this node is one that a second member may join. One of several replicas' is a member of those. */
+export function hasSingleEtcd({
+  spec,
+  overlay,
+  network,
+}: Pick<KeptCluster, "spec" | "overlay" | "network">): boolean {
+  return (
+    spec.backingStore === "etcd" &&
+    spec.replicas === 1 &&
+    network !== undefined &&
+    !isBranch({ ...given({ overlay }) })
+  );
+}
 
 /** Whether the member that may have a vote is the one that a server wants to have it. */
 export function isShared({ wish, shared }: EtcdPairNote): boolean {

@@ -2,6 +2,7 @@
 import { monitorArguments, monitorPaths } from "../../vm/argv/machine/monitors.ts";
 import { escapeComma } from "../../vm/argv/text/option-text.ts";
 import type { GuestBounds, GuestPlace } from "../../guest/guest-processes.ts";
+import { QEMU_SANDBOX } from "../../vm/argv/machine/sandbox.ts";
 import { MOST_VNODES, podNetwork, type VnodeSize } from "./vnode.ts";
 import type { VnodeHostFacts, VnodePlace } from "./vnode-files.ts";
 
@@ -14,8 +15,6 @@ export const MACHINE_LINE = "line";
 /** Descriptor of its tap. */
 export const MACHINE_TAP_FD = 32;
 
-/** No new processes, no new privileges, as for every guest. */
-const SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 const MIB = 2 ** 20;
 /** QEMU itself and what it translates. */
 const PROGRAM_MIB = 2048;
@@ -81,7 +80,7 @@ export function machineArguments({
     ["-uuid", uuid],
     ["-no-user-config", "-nodefaults", "-no-reboot"],
     ["-display", "none"],
-    ["-sandbox", SANDBOX],
+    ["-sandbox", QEMU_SANDBOX],
     monitorArguments(monitorPaths(place)),
     // A microvm has no clock that a kernel could count by unless KVM gives it one.
     ["-machine", isKvm ? "microvm,acpi=on,pcie=on,rtc=on,pit=off,pic=off,isa-serial=on" : "q35"],

@@ -1,6 +1,7 @@
 // Workers in groups: those of the cluster itself, and pools of others with sizes, labels and taints of their own.
 import { formatQuantity } from "../../vm/spec/quantity.ts";
 import { given } from "@gpve/contracts/given.ts";
+import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 import { invalidSpec } from "../invalid-spec.ts";
 import { type KeptVnode, type VnodeSize, type VnodeTaint, vnodeName } from "./vnode.ts";
 
@@ -13,7 +14,6 @@ export interface WorkerPool {
   readonly taints: readonly VnodeTaint[];
 }
 
-type Fields = Readonly<Record<string, unknown>>;
 /** Of a cluster's spec, what is about its workers. */
 interface Grouped {
   readonly workers: number;
@@ -177,8 +177,4 @@ function readTaints(field: string, value: unknown): readonly VnodeTaint[] {
 function textOf(value: unknown, otherwise: string): string {
   if (value === undefined) return otherwise;
   return typeof value === "string" ? value : "";
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 }

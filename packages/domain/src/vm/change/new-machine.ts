@@ -1,9 +1,7 @@
 // The machine type that a VM gets for good when it is made, or becomes a Windows guest.
-import { checkMachineOptions } from "../argv/machine/machine.ts";
+import { checkMachineOptions, FAMILY } from "../argv/machine/machine.ts";
 import { parseVersion, pveRevisionOf, windowsVersion } from "../argv/machine/versions.ts";
 import { printVmProperty, readVmProperty } from "../config/vm-properties.ts";
-
-const FAMILY: Readonly<Record<string, string>> = { pc: "pc-i440fx", q35: "pc-q35", virt: "virt" };
 
 /**
  * Windows takes new hardware for another computer: its machine version is written down. Throws PVE's text on parts that

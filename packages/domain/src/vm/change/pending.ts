@@ -111,7 +111,7 @@ export function pendingRows(config: VmConfig): PendingRow[] {
 
 export const MASKED = "**********";
 
-function masked(key: string, value: string | undefined): string | undefined {
+export function masked(key: string, value: string | undefined): string | undefined {
   return key === "cipassword" && value !== undefined ? MASKED : value;
 }
 

@@ -3,7 +3,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { splitList } from "../../schema/list.ts";
 import { keyKind } from "../config/keys.ts";
-import { MASKED } from "../change/pending.ts";
+import { masked } from "../change/pending.ts";
 import type { VmConfig, VmValues } from "../config/vm-config.ts";
 import { without } from "../../guest/guest-config.ts";
 
@@ -81,8 +81,8 @@ export function cloudinitRows(config: VmConfig): CloudinitRow[] {
   const set = Object.keys(config.values).filter((key) => ALWAYS_SHOWN.has(key) || added.has(key));
   const keys = new Set([...set, ...Object.keys(state)].filter(isCloudinitKey));
   return [...keys].sort().map((key) => {
-    const present = shown(key, config.values[key]);
-    const recorded = shown(key, state[key]);
+    const present = masked(key, config.values[key]);
+    const recorded = masked(key, state[key]);
     const old = recorded ?? (added.has(key) ? undefined : present);
     return {
       key,
@@ -94,8 +94,4 @@ export function cloudinitRows(config: VmConfig): CloudinitRow[] {
 function withState(config: VmConfig, state: VmValues): VmConfig {
   const { cloudinit: _old, ...special } = config.special;
   return { ...config, special: Object.keys(state).length === 0 ? special : { ...special, cloudinit: state } };
-}
-
-function shown(key: string, value: string | undefined): string | undefined {
-  return key === "cipassword" && value !== undefined ? MASKED : value;
 }

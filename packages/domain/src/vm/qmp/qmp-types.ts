@@ -2,7 +2,7 @@
 
 export type JsonRecord = Readonly<Record<string, unknown>>;
 
-export type RunState =
+export type QemuRunState =
   | "debug"
   | "inmigrate"
   | "internal-error"
@@ -21,7 +21,7 @@ export type RunState =
   | "colo";
 
 export interface StatusInfo {
-  readonly status: RunState;
+  readonly status: QemuRunState;
   readonly running: boolean;
 }
 

@@ -1,7 +1,7 @@
 // PVE's `boot: order=scsi0;net0` as a flag of the devices. The flags say which; the order is that of the document, and
 // where PVE has another one it stands in `config.boot`.
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import { printBootDevices, readBootDevices } from "../config/vm-properties.ts";
-import { invalidField } from "./quantity.ts";
 
 const NO_BOOT_DEVICE = /^(?:efidisk|tpmstate)/;
 

@@ -1,12 +1,12 @@
 // Disks that a spec wants larger than they are: they grow. PVE has a method of its own for that, and ignores a size
 // that is only written into the configuration.
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import { GIB } from "./quantity.ts";
 import { formatSize } from "../../schema/size.ts";
 import { parseVolumeId } from "../../storage/volume-id.ts";
 import { isCdrom, parseDrive, printDrive } from "../config/drive.ts";
 import { isDriveKey } from "../config/keys.ts";
 import type { VmValues } from "../config/vm-config.ts";
-import { invalidField } from "./quantity.ts";
 
 export interface Growth {
   readonly disk: string;

@@ -1,12 +1,13 @@
 // A disk of a VirtualMachine: PVE says `local:32` for a new one and `local:100/vm-100-disk-0.raw,size=32G` for one that
 // is there; typed, both have a storage and a size, and the second has a volume.
 import { given } from "@gpve/contracts/given.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import { diskFields } from "@gpve/contracts/v1/vm-spec/fields.ts";
 import type { PropertyRecord } from "../../schema/check.ts";
 import { parseVolumeId } from "../../storage/volume-id.ts";
 import type { TypedFields } from "./key-mapping.ts";
 import { printProperties, readProperties, toFields, toProperties } from "./property-fields.ts";
-import { formatQuantity, GIB, invalidField, parseQuantity } from "./quantity.ts";
+import { formatQuantity, GIB, parseQuantity } from "./quantity.ts";
 
 const NEW_DISK = /^\d+(?:\.\d+)?$/;
 /** Its firmware decides the size; PVE wants a number all the same. */

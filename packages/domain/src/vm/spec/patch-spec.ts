@@ -1,10 +1,10 @@
 // A merge patch of a VirtualMachine's spec. Its `config` names keys that are shown as typed fields, and its typed
 // fields replace what stands in `config` beside them: the patch wins over what is there, and must agree with itself.
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import { placementFields } from "../../scheduler/read-rules.ts";
 import type { VmValues } from "../config/vm-config.ts";
 import { bootValue } from "./boot-flags.ts";
 import type { TypedFields } from "./key-mapping.ts";
-import { invalidField } from "./quantity.ts";
 import { toValues } from "./spec-values.ts";
 import { bootables, mappingOf, toTypedSpec, type TypedVmSpec } from "./typed-spec.ts";
 

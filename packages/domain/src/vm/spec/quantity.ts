@@ -1,6 +1,6 @@
 // Sizes as /api/v1 writes them: a number and a binary unit, 4Gi. PVE's G means the same and other tools' G does not,
 // so units that can be misread are refused.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 
 const UNITS = ["", "Ki", "Mi", "Gi", "Ti", "Pi"] as const;
 const PATTERN = /^(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|Pi)?$/;
@@ -29,10 +29,6 @@ export function parseMiB(text: string, path: string): number {
   const mib = parseQuantity(text, path) / MIB;
   if (Number.isInteger(mib)) return mib;
   throw invalidField(path, `'${text}' is not a whole number of Mi`);
-}
-
-export function invalidField(path: string, why: string): AppError {
-  return new AppError("request.invalid", `${path} ${why}`, { errors: { [path]: why } });
 }
 
 function whyNoSize(text: string, isMisspelt: boolean): string {

@@ -1,10 +1,11 @@
 // Keys that are single fields, or a few, of cpu, memory, bios, cloudInit, scheduling and the spec itself.
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import { cpuTypeFields, customFields } from "@gpve/contracts/v1/vm-spec/fields.ts";
 import { readStartup } from "../../guest/startup-order.ts";
 import { readVmProperty } from "../config/vm-properties.ts";
 import type { SectionKey, TypedFields } from "./key-mapping.ts";
 import { printProperties, readProperties, toFields, toProperties } from "./property-fields.ts";
-import { formatQuantity, invalidField, MIB, parseMiB } from "./quantity.ts";
+import { formatQuantity, MIB, parseMiB } from "./quantity.ts";
 
 export const sectionKeys: readonly SectionKey[] = [
   numberKey("cpu", "cores", "cores"),

@@ -1,12 +1,12 @@
 // The configuration that a VirtualMachine's spec asks for: its typed fields and `config` together, which must not
 // contradict each other.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import type { VmValues } from "../config/vm-config.ts";
 import { bootValue } from "./boot-flags.ts";
 import { listKeys } from "./list-keys.ts";
 import { sectionKeys } from "./section-keys.ts";
 import type { KeyMapping, TypedFields } from "./key-mapping.ts";
-import { invalidField } from "./quantity.ts";
 import { bootables, type NamedFields, type TypedVmSpec } from "./typed-spec.ts";
 
 export interface SpecValues {

@@ -13,16 +13,15 @@ import {
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
-import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { everyDue } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
 import { noteVolumes } from "../vcluster/note-volumes.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
-import { taskRecords } from "@gpve/domain/task/task-record.ts";
+import { taskOf } from "../task/task-of.ts";
 import type { BackupJobs } from "./backup-jobs.ts";
 import { backupRunCollection, runId, type BackupJobRun } from "./backup-runs.ts";
 
@@ -63,30 +62,23 @@ export class DueJobs {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, records, log } = this.#deps;
     const startedAt = this.#now() - HANDOVER_SECONDS;
-    let wake = new AbortController();
-    const stopWatching = records.collection(backupJobCollection).onChange(() => wake.abort());
-    try {
-      while (!signal.aborted) {
-        wake = new AbortController();
-        let nextAt: number | undefined;
-        try {
-          await this.startDue(startedAt, signal);
-          nextAt = this.#nextAt(startedAt);
-        } catch (err) {
-          if (signal.aborted) return;
-          log.error({ err: messageOf(err) }, "backup jobs could not be looked at; trying again");
-        }
-        const waitMs = (nextAt ?? Number.POSITIVE_INFINITY) * 1000 - clock.now();
-        await clock
-          .sleep(
-            Math.min(Math.max(waitMs, LOOK_AT_MOST_EVERY_MS), LOOK_AT_LEAST_EVERY_MS),
-            AbortSignal.any([signal, wake.signal]),
-          )
-          .catch((err: unknown) => ignore(err, "woken early or stopped: the loop looks which"));
-      }
-    } finally {
-      stopWatching();
-    }
+    let nextAt: number | undefined;
+    const waitMs = (): number => (nextAt ?? Number.POSITIVE_INFINITY) * 1000 - clock.now();
+    await everyDue(
+      {
+        clock,
+        signal,
+        watch: (changed) => records.collection(backupJobCollection).onChange(changed),
+        waitMs: () => Math.min(Math.max(waitMs(), LOOK_AT_MOST_EVERY_MS), LOOK_AT_LEAST_EVERY_MS),
+        failed: (err) =>
+          log.error({ err: messageOf(err) }, "backup jobs could not be looked at; trying again"),
+      },
+      async () => {
+        nextAt = undefined;
+        await this.startDue(startedAt, signal);
+        nextAt = this.#nextAt(startedAt);
+      },
+    );
   }
 
   /** One look at all jobs. Events before `startedAt` were missed, and only jobs that repeat missed runs do them. */
@@ -214,15 +206,10 @@ export class DueJobs {
     if (run === undefined) return false;
     const { upid, clusterUpids = [], last } = run;
     return [...(upid === undefined ? [] : [upid]), ...clusterUpids].some((each) => {
-      const record = this.#taskOf(each);
+      const record = taskOf(this.#deps.records, each);
       if (record === undefined) return this.#now() - last < RECORD_DELAY_SECONDS;
       return record.endtime === undefined;
     });
-  }
-
-  #taskOf(upid: string): TaskRecord | undefined {
-    const id = taskRecordId(upid);
-    return id === undefined ? undefined : this.#deps.records.collection(taskRecords).get(id)?.value;
   }
 
   #nextAt(startedAt: number): number | undefined {

@@ -2,10 +2,11 @@ import type { Collection, Entry } from "@gpve/store/records/port.ts";
 import type { AccessModel } from "@gpve/domain/access/model.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { isRoot, type AccessView, type Actor } from "@gpve/domain/request/context.ts";
+import { isRoot, type Viewer } from "@gpve/domain/request/context.ts";
 import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { MANAGER_STATUS_ID, serviceState, sidOf, type HaResource } from "@gpve/domain/ha/collections.ts";
 import type { ManagerStatus } from "@gpve/domain/ha/model.ts";
+import { STORAGE_SEEN_WITH } from "@gpve/domain/storage/seen-with.ts";
 import { Kept } from "../kept.ts";
 import {
   addToPool,
@@ -48,11 +49,6 @@ export function poolMembership(model: AccessModel): PoolMembership {
     ofGuest: (vmid) => model.poolsOf.get(`/vms/${vmid}`)?.[0],
     version: model,
   };
-}
-
-export interface Viewer {
-  readonly actor: Actor | undefined;
-  readonly access: AccessView;
 }
 
 interface ReadyRow {
@@ -159,13 +155,7 @@ export class ListResources {
     }
     if (type === undefined || type === "storage") {
       for (const row of this.#storageRows()) {
-        if (
-          access.has(
-            `/storage/${String(row["storage"])}`,
-            ["Datastore.Audit", "Datastore.AllocateSpace"],
-            "any",
-          )
-        ) {
+        if (access.has(`/storage/${String(row["storage"])}`, STORAGE_SEEN_WITH, "any")) {
           parts.push(JSON.stringify(row));
         }
       }

@@ -6,7 +6,7 @@ import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import { noSuchGuest } from "@gpve/domain/guest/guest-words.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
-import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
+import type { Viewer } from "@gpve/domain/request/context.ts";
 import { apiConfig, apiValue } from "@gpve/domain/vm/config/api-config.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { effectiveValues, pendingRows } from "@gpve/domain/vm/change/pending.ts";
@@ -20,11 +20,6 @@ export interface ReadGuestsDeps {
   readonly board: NodeBoard;
   /** Another object whenever anyone's permissions changed. */
   readonly permissions: () => unknown;
-}
-
-export interface GuestViewer {
-  readonly actor: Actor | undefined;
-  readonly access: AccessView;
 }
 
 const KEPT_BYTES = 32 * 1024 * 1024;
@@ -112,7 +107,7 @@ export class ReadGuests {
    * JSON text of GET /nodes/{node}/qemu, kept until something changes. A key that says "no" is left out where clients
    * read its presence as "yes".
    */
-  listJson(node: string, type: GuestType, { actor, access }: GuestViewer): Buffer {
+  listJson(node: string, type: GuestType, { actor, access }: Viewer): Buffer {
     const all = this.#guests.list();
     const facts = [all, this.#board.generation(), this.#permissions()];
     return this.#lists.get(facts, `${type} ${node} ${actor?.authid ?? ""}`, () => {

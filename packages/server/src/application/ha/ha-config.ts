@@ -32,7 +32,7 @@ export interface HaConfigDeps {
   readonly isOffline: (node: string) => boolean;
 }
 
-export interface ResourceOptions {
+export interface HaResourceOptions {
   readonly state?: WantedState | "enabled" | undefined;
   readonly group?: string | undefined;
   readonly max_restart?: number | undefined;
@@ -49,7 +49,7 @@ export interface GroupOptions {
   readonly comment?: string | undefined;
 }
 
-export interface Change {
+export interface HaChange {
   readonly remove: readonly string[];
   readonly digest: string | undefined;
 }
@@ -97,7 +97,7 @@ export class HaConfig {
     return digestOf(this.#all<unknown>(digested[of]));
   }
 
-  async addResource(text: string, type: string | undefined, options: ResourceOptions): Promise<void> {
+  async addResource(text: string, type: string | undefined, options: HaResourceOptions): Promise<void> {
     const sid = this.sid(text);
     const { vmid } = parseSid(sid);
     const guest = this.#deps.records.collection(guestCollection).get(String(vmid))?.value;
@@ -116,7 +116,7 @@ export class HaConfig {
     );
   }
 
-  async setResource(text: string, options: ResourceOptions, { remove, digest }: Change): Promise<void> {
+  async setResource(text: string, options: HaResourceOptions, { remove, digest }: HaChange): Promise<void> {
     const sid = this.sid(text);
     this.#requireNoError(sid, options.state);
     await prefixed("update resources config failed", () =>
@@ -162,7 +162,7 @@ export class HaConfig {
     );
   }
 
-  async setGroup(name: string, options: GroupOptions, { remove, digest }: Change): Promise<void> {
+  async setGroup(name: string, options: GroupOptions, { remove, digest }: HaChange): Promise<void> {
     if (options.nodes !== undefined) this.requireNodes(options.nodes);
     await prefixed("update ha group failed", () =>
       this.#deps.records.transact((tx) => {
@@ -255,7 +255,7 @@ export class HaConfig {
   }
 
   /** One that failed wants to be looked at, and disabled, before anything else is asked of it. */
-  #requireNoError(sid: string, wanted?: ResourceOptions["state"]): void {
+  #requireNoError(sid: string, wanted?: HaResourceOptions["state"]): void {
     const { records } = this.#deps;
     const resources = records.collection(resourceCollection);
     if (wanted === "disabled" || resources.get(sid)?.value.state === "ignored") return;
@@ -263,7 +263,7 @@ export class HaConfig {
       throw refused(`service '${sid}' in error state, must be disabled and fixed first`);
   }
 
-  #changed(tx: Tx, before: HaResource, options: ResourceOptions, remove: readonly string[]): HaResource {
+  #changed(tx: Tx, before: HaResource, options: HaResourceOptions, remove: readonly string[]): HaResource {
     const { group, comment } = options;
     if (group !== undefined && tx.get(groupCollection, group) === undefined)
       throw refused(`HA group '${group}' does not exist`);

@@ -18,7 +18,7 @@ import { alreadyThere, missing, refused } from "@gpve/domain/request/failures.ts
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { prefixed } from "../access/prefixed.ts";
-import { requireDigest, requireRemovable, type Change, type HaConfig } from "./ha-config.ts";
+import { requireDigest, requireRemovable, type HaChange, type HaConfig } from "./ha-config.ts";
 
 export interface RuleOptions {
   readonly resources?: string | undefined;
@@ -84,7 +84,7 @@ export class HaRules {
     );
   }
 
-  async set(rule: string, type: string, options: RuleOptions, { remove, digest }: Change): Promise<void> {
+  async set(rule: string, type: string, options: RuleOptions, { remove, digest }: HaChange): Promise<void> {
     await prefixed("update HA rules failed", () =>
       this.#records.transact((tx) => {
         requireDigest(tx, digest, "rules");

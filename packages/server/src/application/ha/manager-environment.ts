@@ -15,8 +15,9 @@ import {
   productionTimings,
   resourceCollection,
   ruleCollection,
+  vmidOfSid,
 } from "@gpve/domain/ha/collections.ts";
-import type { GuestActions, HaEnvironment, LogLevel } from "@gpve/domain/ha/environment.ts";
+import type { GuestActions, HaEnvironment, HaLogLevel } from "@gpve/domain/ha/environment.ts";
 import { emptyManagerStatus, managerLock } from "@gpve/domain/ha/model.ts";
 import { whyNotOn } from "@gpve/domain/ha/movable.ts";
 import { leaseTimes, mayBeTaken } from "@gpve/domain/ha/node-lease.ts";
@@ -97,10 +98,10 @@ export class ManagerEnvironment {
       this.#void = true;
       throw err;
     }
-    for (const { level, text } of changes.lines) this.#print(level as LogLevel, text);
+    for (const { level, text } of changes.lines) this.#print(level as HaLogLevel, text);
   }
 
-  #print(level: LogLevel, text: string): void {
+  #print(level: HaLogLevel, text: string): void {
     const { log } = this.#deps;
     log[level === "error" ? "error" : level === "warning" ? "warn" : "info"]({ ha: "manager" }, text);
   }
@@ -149,14 +150,14 @@ export class ManagerEnvironment {
       },
       hasCommands: () => records.collection(commandCollection).list().length > 0,
       takeOver: (sid, _from, to) => {
-        const vmid = vmidOf(sid);
+        const vmid = vmidOfSid(sid);
         const from = this.#guest(sid)?.node;
         if (from !== undefined) this.#changes.takeOvers.set(vmid, { vmid, from, to });
       },
       clearGuestLock: (sid) => {
         const lock = this.#guest(sid)?.summary.lock;
         if (!isLeftover(lock)) return undefined;
-        this.#changes.unlocked.add(vmidOf(sid));
+        this.#changes.unlocked.add(vmidOfSid(sid));
         return lock;
       },
       hasRoom: (sid, name) => this.#whyNoRoom(sid, name) === undefined,
@@ -212,7 +213,7 @@ export class ManagerEnvironment {
   }
 
   #guest(sid: string): GuestRecord | undefined {
-    return this.#deps.records.collection(guestCollection).get(String(vmidOf(sid)))?.value;
+    return this.#deps.records.collection(guestCollection).get(String(vmidOfSid(sid)))?.value;
   }
 
   #loadOf(sid: string, measured: boolean): { readonly cpu: number; readonly memory: number } {
@@ -260,7 +261,7 @@ export class ManagerEnvironment {
       .filter(
         ([, service]) => service.target === node || (service.state === "started" && service.node === node),
       )
-      .map(([sid]) => vmidOf(sid));
+      .map(([sid]) => vmidOfSid(sid));
     const given = [...this.#changes.takeOvers.values()].filter(({ to }) => to === node);
     const coming = new Set([...sent, ...given.map(({ vmid }) => vmid)]);
     const taken = valuesOf(records, guestCollection)
@@ -270,10 +271,6 @@ export class ManagerEnvironment {
     if (guest.summary.maxmem <= free) return undefined;
     return `it needs ${mebibytes(guest.summary.maxmem)} of memory, ${mebibytes(free)} are free`;
   }
-}
-
-function vmidOf(sid: string): number {
-  return Number(sid.split(":")[1]);
 }
 
 function seconds(ms: number): string {

@@ -1,6 +1,7 @@
 // What one round of the manager changes, collected while it decides and committed afterwards: by whoever leads, on what
 // it saw, or not at all. A round that cannot be committed never was.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
 import { guestCollection, withOwner } from "@gpve/domain/guest/guest-record.ts";
 import {
@@ -13,6 +14,7 @@ import {
   MANAGER_LEASE_ID,
   MANAGER_STATUS_ID,
   type ManagerLease,
+  vmidOfSid,
 } from "@gpve/domain/ha/collections.ts";
 import type { ManagerStatus } from "@gpve/domain/ha/model.ts";
 import { leaseCollection, leaseId, takenLease } from "@gpve/domain/ha/node-lease.ts";
@@ -121,7 +123,7 @@ function liveMoves(status: ManagerStatus | undefined) {
     { readonly vmid: number; readonly uid: string; readonly from: string; readonly to: string }
   >();
   for (const [sid, { state, node, target, uid }] of Object.entries(status?.services ?? {})) {
-    const vmid = Number(sid.split(":")[1]);
+    const vmid = vmidOfSid(sid);
     if (state === "migrate" && target !== undefined && target !== node)
       found.set(moveId(vmid, uid), { vmid, uid, from: node, to: target });
   }
@@ -131,9 +133,7 @@ function liveMoves(status: ManagerStatus | undefined) {
 /** Whatever order its keys have. */
 function text(value: unknown): string {
   return JSON.stringify(value, (_key, each: unknown) =>
-    typeof each === "object" && each !== null && !Array.isArray(each)
-      ? Object.fromEntries(Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : each,
+    isObject(each) ? Object.fromEntries(Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1))) : each,
   );
 }
 

@@ -16,6 +16,7 @@ import {
   type GuestMove,
   type MoveEnd,
 } from "@gpve/domain/guest/guest-move.ts";
+import type { MoveName } from "@gpve/domain/guest/move-servers.ts";
 import type { NodeRecord } from "@gpve/domain/node/record.ts";
 import { TOPOLOGY_PREFIX } from "@gpve/domain/scheduler/model.ts";
 import { conflict, missing, parameterError } from "@gpve/domain/request/failures.ts";
@@ -33,11 +34,6 @@ export interface GuestMovesDeps {
 
 /** Throws what stands in the way of a move. */
 export type RequireMovable = (vmid: number, target: string, targetstorage: unknown) => void;
-
-interface Named {
-  readonly vmid: number;
-  readonly moveId: string;
-}
 
 /** Methods that move guests; the parameter `target` names where to. */
 const MOVES_GUEST: ReadonlySet<string> = new Set([
@@ -77,7 +73,7 @@ export class GuestMoves {
   }
 
   /** The node that owns the guest afterwards. What its former owner still writes is refused from then on. */
-  async handOver(node: string, handed: Named & { readonly conf?: string | undefined }): Promise<string> {
+  async handOver(node: string, handed: MoveName & { readonly conf?: string | undefined }): Promise<string> {
     // The guest stands still meanwhile.
     const isOver = beginUrgentWork();
     try {
@@ -89,7 +85,7 @@ export class GuestMoves {
 
   #handOver(
     node: string,
-    { vmid, moveId: id, conf }: Named & { readonly conf?: string | undefined },
+    { vmid, moveId: id, conf }: MoveName & { readonly conf?: string | undefined },
   ): Promise<string> {
     return this.#records.transact((tx) => {
       const guest = requireGuest(tx, vmid);
@@ -126,7 +122,7 @@ export class GuestMoves {
   }
 
   /** The node that owns the guest: no hand-over comes after this. */
-  async withdraw(node: string, { vmid, moveId: id }: Named): Promise<string> {
+  async withdraw(node: string, { vmid, moveId: id }: MoveName): Promise<string> {
     return this.#records.transact((tx) => {
       const move = tx.get(moveCollection, moveId(vmid, id))?.value;
       if (move !== undefined && move.from.node !== node && move.to.node !== node)

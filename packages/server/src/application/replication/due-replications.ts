@@ -18,13 +18,14 @@ import {
   type ReplicationRun,
   type ReplicationState,
 } from "@gpve/domain/replication/replication-state.ts";
-import { taskRecordId, taskRecords, type TaskRecord } from "@gpve/domain/task/task-record.ts";
-import { ignore } from "@gpve/kit/background.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { everyDue } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { noteMove } from "../node/guest-moves.ts";
+import { taskOf } from "../task/task-of.ts";
 import { forgetJob, type ReplicationJobs } from "./replication-jobs.ts";
 import { byReplication } from "./replication-work.ts";
 
@@ -53,27 +54,27 @@ export class DueReplications {
 
   /** Until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { records, log } = this.#deps;
-    let wake = new AbortController();
-    const stops = [replicationCollection, replicationStateCollection, taskRecords].map((each) =>
-      records.collection<unknown>(each).onChange(() => wake.abort()),
+    const { clock, records, log } = this.#deps;
+    const watch = (changed: () => void): (() => void) => {
+      const stops = [replicationCollection, replicationStateCollection, taskRecords].map((each) =>
+        records.collection<unknown>(each).onChange(changed),
+      );
+      return () => {
+        for (const stop of stops) stop();
+      };
+    };
+    await everyDue(
+      {
+        clock,
+        signal,
+        watch,
+        restMs: LOOK_AT_MOST_EVERY_MS,
+        waitMs: () => this.#waitMs(),
+        failed: (err) =>
+          log.error({ err: messageOf(err) }, "replication jobs could not be looked at; trying again"),
+      },
+      () => this.look(signal),
     );
-    try {
-      while (!signal.aborted) {
-        wake = new AbortController();
-        try {
-          await this.look(signal);
-        } catch (err) {
-          if (signal.aborted) return;
-          log.error({ err: messageOf(err) }, "replication jobs could not be looked at; trying again");
-        }
-        // Many changes at once are looked at once.
-        await this.#sleep(LOOK_AT_MOST_EVERY_MS, signal);
-        await this.#sleep(this.#waitMs(), AbortSignal.any([signal, wake.signal]));
-      }
-    } finally {
-      for (const stop of stops) stop();
-    }
   }
 
   /** One look at all jobs. */
@@ -100,7 +101,7 @@ export class DueReplications {
 
   #endOf(run: ReplicationRun): { readonly at: number; readonly error?: string | undefined } | undefined {
     const now = this.#now();
-    const record = run.upid === undefined ? undefined : this.#taskOf(run.upid);
+    const record = run.upid === undefined ? undefined : taskOf(this.#deps.records, run.upid);
     if (record?.endtime !== undefined) {
       const { endtime: at, exitstatus = "unexpected status" } = record;
       return /^(?:OK|WARNINGS: \d+)$/.test(exitstatus) ? { at } : { at, error: exitstatus };
@@ -217,22 +218,11 @@ export class DueReplications {
     });
   }
 
-  #taskOf(upid: string): TaskRecord | undefined {
-    const id = taskRecordId(upid);
-    return id === undefined ? undefined : this.#deps.records.collection(taskRecords).get(id)?.value;
-  }
-
   #waitMs(): number {
     const { jobs, zone, clock } = this.#deps;
     const times = jobs.jobs().map((job) => nextSync(job, jobs.stateOf(job.id), zone()));
     const next = Math.min(...times.filter((at): at is number => at !== undefined && at > this.#now()));
     return Math.min(next * 1000 - clock.now(), LOOK_AT_LEAST_EVERY_MS);
-  }
-
-  #sleep(ms: number, signal: AbortSignal): Promise<void> {
-    return this.#deps.clock
-      .sleep(ms, signal)
-      .catch((err: unknown) => ignore(err, "woken early or stopped: the loop looks which"));
   }
 
   #now(): number {

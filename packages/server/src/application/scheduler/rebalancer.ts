@@ -5,9 +5,9 @@ import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
 import type { Policy } from "@gpve/domain/scheduler/policy.ts";
 import { imbalanceOf, planRebalance, steadyRounds, violationsOf } from "@gpve/domain/scheduler/rebalance.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
+import { everyDue } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
@@ -99,29 +99,23 @@ export class Rebalancer {
   /** Until the signal aborts. */
   async run(calls: Pick<NodeCalls, "call">, signal: AbortSignal): Promise<void> {
     const { clock, records, settings, log } = this.#deps;
-    let wake = new AbortController();
-    const stop = records.collection(rebalancePlansDef).onChange(() => wake.abort());
     let nextLook = 0;
-    try {
-      while (!signal.aborted) {
-        wake = new AbortController();
-        try {
-          for (const entry of this.#approved()) await this.#carryOut(entry, calls, signal);
-          if (clock.now() >= nextLook) {
-            nextLook = clock.now() + settings.intervalSeconds * 1000;
-            await this.look();
-          }
-        } catch (err) {
-          if (signal.aborted) return;
-          log.error({ err: messageOf(err) }, "plans of moves could not be looked at; trying again");
-        }
-        await clock
-          .sleep(Math.max(1000, nextLook - clock.now()), AbortSignal.any([signal, wake.signal]))
-          .catch((err: unknown) => ignore(err, "woken early or stopped: the loop looks which"));
-      }
-    } finally {
-      stop();
-    }
+    await everyDue(
+      {
+        clock,
+        signal,
+        watch: (changed) => records.collection(rebalancePlansDef).onChange(changed),
+        waitMs: () => Math.max(1000, nextLook - clock.now()),
+        failed: (err) =>
+          log.error({ err: messageOf(err) }, "plans of moves could not be looked at; trying again"),
+      },
+      async () => {
+        for (const entry of this.#approved()) await this.#carryOut(entry, calls, signal);
+        if (clock.now() < nextLook) return;
+        nextLook = clock.now() + settings.intervalSeconds * 1000;
+        await this.look();
+      },
+    );
   }
 
   /** One round: figures, what is old, and a plan where the mode says so and none is open. */

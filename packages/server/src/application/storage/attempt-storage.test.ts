@@ -59,6 +59,7 @@ describe("a new storage", () => {
     let trouble: AppError | undefined = new AppError("request.invalid", "no mount point", { pveStatus: 500 });
     const handlers = createStorageHandlers({
       storages,
+      checkPlace: () => Promise.resolve(),
       attempt: async () => {
         if (trouble !== undefined) throw trouble;
       },

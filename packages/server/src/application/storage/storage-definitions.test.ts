@@ -20,6 +20,8 @@ const seeing = (...visible: string[]): RequestContext =>
     access: { has: (path: string) => visible.some((id) => path === `/storage/${id}`) },
   }) as unknown as RequestContext;
 
+const nothing = (): Promise<void> => Promise.resolve();
+
 describe("storage definitions of a cluster", () => {
   it("begin with `local`, once", async () => {
     await storages.ensureDefault("/elsewhere");
@@ -123,7 +125,7 @@ describe("storage definitions of a cluster", () => {
   });
 
   it("are reached by PVE's methods", async () => {
-    const handlers = createStorageHandlers({ storages });
+    const handlers = createStorageHandlers({ storages, attempt: nothing, checkPlace: nothing });
     const ctx = seeing("local", "d1");
     expect(await handlers["POST /storage"]?.({ storage: "d1", type: "dir", path: "/x" }, ctx)).toEqual({
       storage: "d1",

@@ -22,6 +22,7 @@ import {
 } from "@gpve/domain/storage/definition.ts";
 import { refuseClaimedStorage, storageFolders } from "@gpve/domain/storage/protected-paths.ts";
 import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
+import { STORAGE_SEEN_WITH } from "@gpve/domain/storage/seen-with.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { prefixed } from "../access/prefixed.ts";
 import type { StorageListing } from "../cluster/resource-rows.ts";
@@ -29,8 +30,6 @@ import { removeStorageAccess } from "../pool/pools.ts";
 import type { StorageSecrets, StorageSecretValues } from "./storage-secrets.ts";
 
 export type StorageOptions = Readonly<Record<string, StorageOptionValue | undefined>>;
-
-const SEEN_WITH = ["Datastore.Audit", "Datastore.AllocateSpace"];
 
 export class StorageDefinitions {
   readonly #records: Records;
@@ -62,7 +61,7 @@ export class StorageDefinitions {
     return this.#entries()
       .filter(({ id, value }) => {
         if (type !== undefined && value.type !== type) return false;
-        return ctx.access.has(`/storage/${id}`, SEEN_WITH, "any");
+        return ctx.access.has(`/storage/${id}`, STORAGE_SEEN_WITH, "any");
       })
       .map(({ value }) => shown(value, digest));
   }

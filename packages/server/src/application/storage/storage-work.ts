@@ -10,13 +10,13 @@ import type { StorageSecretValues } from "./storage-secrets.ts";
 
 export interface StorageChecks {
   /** Tries a new storage on this server's own node. */
-  readonly attempt?: (
+  readonly attempt: (
     definition: StorageDefinition,
     ctx: RequestContext,
     secrets: StorageSecretValues,
   ) => Promise<void>;
   /** Looks on all nodes whether its directories may be a storage's. */
-  readonly checkPlace?: (definition: StorageDefinition, ctx: RequestContext) => Promise<void>;
+  readonly checkPlace: (definition: StorageDefinition, ctx: RequestContext) => Promise<void>;
 }
 
 export interface StorageChange {
@@ -27,7 +27,7 @@ export interface StorageChange {
 
 type Made = Promise<{ storage: string; type: string }>;
 
-export interface StorageWork {
+export interface StorageChanges {
   create(storage: string, type: string, options: StorageOptions, ctx: RequestContext): Made;
   update(storage: string, change: StorageChange, ctx: RequestContext): Made;
   remove(storage: string): Promise<void>;
@@ -51,7 +51,7 @@ export function storageChecks(deps: {
 export function storageWork(
   storages: Pick<StorageDefinitions, "create" | "update" | "remove" | "digest">,
   checks: StorageChecks,
-): StorageWork {
+): StorageChanges {
   return {
     create: (storage, type, options, ctx) =>
       storages.create(
@@ -59,13 +59,13 @@ export function storageWork(
         type,
         options,
         async (definition, secrets) => {
-          await checks.checkPlace?.(definition, ctx);
-          await checks.attempt?.(definition, ctx, secrets);
+          await checks.checkPlace(definition, ctx);
+          await checks.attempt(definition, ctx, secrets);
         },
         ctx.requestId,
       ),
     update: (storage, change, ctx) =>
-      storages.update(storage, change, async (definition) => checks.checkPlace?.(definition, ctx)),
+      storages.update(storage, change, async (definition) => checks.checkPlace(definition, ctx)),
     remove: (storage) => storages.remove(storage),
     digest: () => storages.digest(),
   };

@@ -1,6 +1,6 @@
 // Between a kind's declaration and the records it is a view on. The same code reads the cache, a transaction,
 // a plan that is never committed and the past, because it sees only a Reader.
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { KindDeclaration } from "@gpve/contracts/v1/kind.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { CollectionDef, Entry, Records, Tx } from "@gpve/store/records/port.ts";

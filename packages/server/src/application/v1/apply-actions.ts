@@ -1,18 +1,36 @@
 // Steps of an apply whose objects are changed by work on a node, and how they are taken back.
-import type { Fields, V1Object } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { cacheReader, idFor, idOf, readNamed } from "./adapter.ts";
-import type { KindActions, KindAdapter, ObjectName, RawObject, Reader } from "./adapter.ts";
-import { CHANGED, GONE, isOutsideOf, isTraceOf, NOT_OURS } from "./apply-traces.ts";
-import type { Before, Trace, Wanted } from "./apply-traces.ts";
+import {
+  cacheReader,
+  idFor,
+  idOf,
+  readNamed,
+  type KindActions,
+  type KindAdapter,
+  type ObjectName,
+  type RawObject,
+  type Reader,
+} from "./adapter.ts";
+import {
+  CHANGED,
+  GONE,
+  isOutsideOf,
+  isTraceOf,
+  NOT_OURS,
+  type Before,
+  type Trace,
+  type Wanted,
+} from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
 import { actionsOf, putByAction } from "./object-actions.ts";
 import { metaCollection, metaId, projectObject, readMeta } from "./object-meta.ts";
 import type { CheckedObject } from "./validation.ts";
-import type { Outcome, Write } from "./write-object.ts";
+import type { WriteOutcome, Write } from "./write-object.ts";
 
 /** What a first change gives up, such as a disk that becomes unused, a second one removes. */
 const CHANGES_TO_GO_BACK = 3;
@@ -24,7 +42,7 @@ export async function applyByAction(
   step: {
     readonly isApplied: (reader: Reader, spec: Fields) => boolean;
   },
-): Promise<Outcome | undefined> {
+): Promise<WriteOutcome | undefined> {
   const { adapter, object, ctx } = write;
   const { name } = object.metadata;
   await deps.records.fresh({ signal: ctx.signal });

@@ -2,29 +2,30 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ApplyResult } from "@gpve/contracts/v1/bodies.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { API_VERSION } from "@gpve/contracts/v1/object.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
-import type { AccessView, Actor, RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
+import {
+  actorOf,
+  type AccessView,
+  type Actor,
+  type RequestContext,
+  type RequestLogger,
+} from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
-import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { LeftAsItIs, type OperationDefinition, type StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { cacheReader, idOf, readNamed } from "./adapter.ts";
-import type { KindAdapter, Reader } from "./adapter.ts";
+import { cacheReader, idOf, readNamed, type KindAdapter, type Reader } from "./adapter.ts";
 import { applyByAction, restoreByAction } from "./apply-actions.ts";
-import { beforeOf, CHANGED, GONE, isTraceOf, traceOf } from "./apply-traces.ts";
-import type { Before, Trace } from "./apply-traces.ts";
+import { beforeOf, CHANGED, GONE, isTraceOf, traceOf, type Before, type Trace } from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
 import { objectLock } from "./object-lock.ts";
 import { metaCollection, metaId, projectObject, readMeta } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
-import { planObjects } from "./plan-objects.ts";
-import type { PlanDeps } from "./plan-objects.ts";
+import { planObjects, type PlanDeps } from "./plan-objects.ts";
 import type { SealedItems } from "./sealed-items.ts";
 import type { CheckedObject } from "./validation.ts";
-import { removeObject, writeObject } from "./write-object.ts";
-import type { Outcome, Write } from "./write-object.ts";
+import { removeObject, writeObject, type WriteOutcome, type Write } from "./write-object.ts";
 
 export const APPLY_OPERATION = "applyobjects";
 
@@ -218,7 +219,7 @@ async function writeTraced(
   { state, signal, checkpoint, args }: ApplyStep,
   item: ApplyItem,
   write: ItemWrite,
-): Promise<Outcome | undefined> {
+): Promise<WriteOutcome | undefined> {
   const key = keyOf(item, args.items);
   const { adapter } = write;
   for (;;) {
@@ -255,7 +256,7 @@ async function actTraced(
   step: ApplyStep,
   item: ApplyItem,
   write: ItemWrite,
-): Promise<Outcome | undefined> {
+): Promise<WriteOutcome | undefined> {
   const key = keyOf(item, step.args.items);
   const { adapter } = write;
   const isFirst = step.state.before[key] === undefined;
@@ -325,11 +326,4 @@ async function restore(
     if (before.meta === null) tx.delete(metaCollection, metaId(kind, name));
     else tx.put(metaCollection, metaId(kind, name), before.meta);
   });
-}
-
-function actorOf(authid: string): Actor {
-  const at = authid.indexOf("!");
-  return at === -1
-    ? { userid: authid, authid }
-    : { userid: authid.slice(0, at), tokenid: authid.slice(at + 1), authid };
 }

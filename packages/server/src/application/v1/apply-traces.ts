@@ -1,8 +1,9 @@
 // What an apply wrote, so that its undo can tell it from what somebody else has written since. Contents are compared,
 // not revisions: they are known before the write, and so also after a crash between the write and the journal.
 import { createHash } from "node:crypto";
-import type { Fields, V1Object } from "@gpve/contracts/v1/object.ts";
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
+import { type Fields, isObject } from "@gpve/contracts/json-object.ts";
 import {
   idOf,
   type KindAdapter,
@@ -11,7 +12,7 @@ import {
   readNamed,
   type Reader,
 } from "./adapter.ts";
-import { isPlain, sameJson } from "./merge-patch.ts";
+import { sameJson } from "./merge-patch.ts";
 import { readMeta, type MetaRecord } from "./object-meta.ts";
 
 /** What an object was before its step. */
@@ -75,7 +76,7 @@ export function isOutsideOf(
   wanted: Wanted,
   before: Before,
   found: V1Object,
-  parts: (spec: Fields) => Fields = (spec) => (isPlain(spec["config"]) ? spec["config"] : spec),
+  parts: (spec: Fields) => Fields = (spec) => (isObject(spec["config"]) ? spec["config"] : spec),
 ): boolean {
   const { labels } = found.metadata;
   if (!sameJson(labels, before.labels) && !sameJson(labels, wanted.labels ?? before.labels)) return true;

@@ -3,12 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { fieldAt, fieldText, fillTemplate } from "@gpve/contracts/v1/field-path.ts";
 import type { V1Permission } from "@gpve/contracts/v1/permission.ts";
 import { mayAuditPermissions, mayModifyPermissions } from "@gpve/domain/access/permission-check.ts";
-import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
-
-export interface Subject {
-  readonly actor: Actor | undefined;
-  readonly access: AccessView;
-}
+import type { AccessView, Actor, Viewer } from "@gpve/domain/request/context.ts";
 
 /** The object as it is and as it is to be; either may be missing. Templates read the one that is there. */
 export interface Target {
@@ -16,7 +11,7 @@ export interface Target {
   readonly desired?: unknown;
 }
 
-export function mayDo(rule: V1Permission, subject: Subject, target: Target): boolean {
+export function mayDo(rule: V1Permission, subject: Viewer, target: Target): boolean {
   if ("anyOf" in rule) return rule.anyOf.some((part) => mayDo(part, subject, target));
   if ("allOf" in rule) return rule.allOf.every((part) => mayDo(part, subject, target));
   if (rule.allow === "anonymous") return true;
@@ -45,7 +40,7 @@ export function mayDo(rule: V1Permission, subject: Subject, target: Target): boo
 }
 
 /** Throws access.denied in PVE's words, naming the privilege that is missing where there is one. */
-export function requireMay(rule: V1Permission, subject: Subject, target: Target): void {
+export function requireMay(rule: V1Permission, subject: Viewer, target: Target): void {
   if (mayDo(rule, subject, target)) return;
   if (subject.actor === undefined)
     throw new AppError("auth.required", "this needs credentials: log in or send an API token");
@@ -56,7 +51,7 @@ export function requireMay(rule: V1Permission, subject: Subject, target: Target)
   );
 }
 
-function firstMissing(rule: V1Permission, subject: Subject, target: Target): string | undefined {
+function firstMissing(rule: V1Permission, subject: Viewer, target: Target): string | undefined {
   if ("anyOf" in rule) {
     // With alternatives the last one is the administrator's way: the one worth naming.
     return rule.anyOf

@@ -8,7 +8,7 @@ import type { KindAdapter, ObjectName, Reader } from "./adapter.ts";
 import { sameJson } from "./merge-patch.ts";
 import { metaCollection, idOfMetaId, projectObject, readMeta } from "./object-meta.ts";
 
-export interface Change {
+export interface ObjectChange {
   /** The store's revision when it happened. Several changes may share one. */
   readonly revision: number;
   readonly before: V1Object | undefined;
@@ -26,7 +26,7 @@ export class KindCache {
   #sorted: readonly V1Object[] | undefined;
   /** What all of them were looked at by last. */
   #live: unknown;
-  #changes: Change[] = [];
+  #changes: ObjectChange[] = [];
   /** Position of #changes[0] among all changes ever. */
   #first = 0;
   /** Changes up to this revision are no longer (or never were) here. */
@@ -106,7 +106,7 @@ export class KindCache {
   }
 
   /** undefined = nothing there yet. Throws store.compacted when it has been dropped. */
-  changeAt(position: number): Change | undefined {
+  changeAt(position: number): ObjectChange | undefined {
     if (position < this.#first) throw gap(this.#floor);
     return this.#changes[position - this.#first];
   }

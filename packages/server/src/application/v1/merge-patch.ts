@@ -1,12 +1,11 @@
 // JSON merge patch (RFC 7396), and the differences between two JSON values as a person reads them.
+import { isObject } from "@gpve/contracts/json-object.ts";
 import type { FieldChange } from "@gpve/contracts/v1/bodies.ts";
-
-type Plain = Readonly<Record<string, unknown>>;
 
 /** Returns a new value; neither argument is changed. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
-  if (!isPlain(patch)) return patch;
-  const merged = new Map(isPlain(target) ? Object.entries(target) : []);
+  if (!isObject(patch)) return patch;
+  const merged = new Map(isObject(target) ? Object.entries(target) : []);
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) merged.delete(key);
     else merged.set(key, mergePatch(merged.get(key), value));
@@ -20,7 +19,7 @@ export function sameJson(a: unknown, b: unknown): boolean {
   if (Array.isArray(a) && Array.isArray(b)) {
     return a.length === b.length && a.every((value, index) => sameJson(value, b[index]));
   }
-  if (!isPlain(a) || !isPlain(b)) return false;
+  if (!isObject(a) || !isObject(b)) return false;
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
   return [...keys].every(
     (key) => Object.hasOwn(a, key) === Object.hasOwn(b, key) && sameJson(a[key], b[key]),
@@ -35,7 +34,7 @@ export function diffFields(
   isSecret: (path: string) => boolean = () => false,
 ): readonly FieldChange[] {
   if (sameJson(before, after)) return [];
-  if (isPlain(before) && isPlain(after)) {
+  if (isObject(before) && isObject(after)) {
     const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
     return keys.flatMap((key) =>
       diffFields(
@@ -64,7 +63,7 @@ function hidden(value: unknown, path: string, isSecret: (path: string) => boolea
   if (value === undefined) return value;
   if (isSecret(path)) return "(secret)";
   if (Array.isArray(value)) return value.map((part: unknown) => hidden(part, path, isSecret));
-  if (!isPlain(value)) return value;
+  if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, part]) => [key, hidden(part, `${path}.${key}`, isSecret)]),
   );
@@ -74,13 +73,9 @@ function hidden(value: unknown, path: string, isSecret: (path: string) => boolea
 function byName(value: unknown): ReadonlyMap<string, unknown> | undefined {
   if (value === undefined) return new Map();
   if (!Array.isArray(value)) return undefined;
-  const entries = value.map((item: unknown) => [isPlain(item) ? item["name"] : undefined, item] as const);
+  const entries = value.map((item: unknown) => [isObject(item) ? item["name"] : undefined, item] as const);
   const map = new Map(entries);
   return map.size === value.length && entries.every(([name]) => typeof name === "string")
     ? (map as ReadonlyMap<string, unknown>)
     : undefined;
-}
-
-export function isPlain(value: unknown): value is Plain {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

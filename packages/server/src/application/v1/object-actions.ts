@@ -15,7 +15,7 @@ import {
   requireMayWrite,
   requireVersion,
   ruleOf,
-  type Outcome,
+  type WriteOutcome,
   type Write,
 } from "./write-object.ts";
 
@@ -41,15 +41,15 @@ export class ObjectActions {
     this.#deps = deps;
   }
 
-  put(write: Write, once: IdempotentRequest | undefined): Promise<Outcome> {
+  put(write: Write, once: IdempotentRequest | undefined): Promise<WriteOutcome> {
     return this.#deps.idempotency.once(once, () => putByAction(this.#deps, write));
   }
 
-  remove(removal: Removal, once: IdempotentRequest | undefined): Promise<Outcome> {
+  remove(removal: Removal, once: IdempotentRequest | undefined): Promise<WriteOutcome> {
     return this.#deps.idempotency.once(once, () => this.#remove(removal));
   }
 
-  async #remove(removal: Removal): Promise<Outcome> {
+  async #remove(removal: Removal): Promise<WriteOutcome> {
     const { adapter, id, ctx } = removal;
     const { kind } = adapter.kind;
     const reader = cacheReader(this.#deps.records);
@@ -74,7 +74,7 @@ export class ObjectActions {
 export async function putByAction(
   deps: Pick<ObjectActionDeps, "records" | "clock">,
   write: Write,
-): Promise<Outcome> {
+): Promise<WriteOutcome> {
   const { adapter, ctx } = write;
   const { kind } = adapter.kind;
   const reader = cacheReader(deps.records);

@@ -2,6 +2,7 @@
 // one place. Adapters only know where the records are.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 import { fieldText, readTemplate } from "@gpve/contracts/v1/field-path.ts";
 import type { KindDeclaration, Verb } from "@gpve/contracts/v1/kind.ts";
 import { API_VERSION } from "@gpve/contracts/v1/object.ts";
@@ -23,11 +24,11 @@ import type { ObjectsAt } from "./history.ts";
 import type { Idempotency, IdempotentRequest } from "./idempotency.ts";
 import { KindCache } from "./kind-cache.ts";
 import { ListSnapshots, decodeContinue, encodeContinue, pageOf, placeOf } from "./list-pages.ts";
-import { isPlain, mergePatch } from "./merge-patch.ts";
+import { mergePatch } from "./merge-patch.ts";
 import type { CheckedObject, Validator } from "./validation.ts";
 import { ObjectActions } from "./object-actions.ts";
 import { missingVerb, removeObject, storedOutcome, writeObject } from "./write-object.ts";
-import type { Outcome, Write } from "./write-object.ts";
+import type { WriteOutcome, Write } from "./write-object.ts";
 
 export interface ObjectServiceDeps {
   readonly records: Records;
@@ -133,7 +134,7 @@ export class ObjectService {
     return object;
   }
 
-  create(kind: string, body: unknown, ctx: RequestContext, once?: IdempotentRequest): Promise<Outcome> {
+  create(kind: string, body: unknown, ctx: RequestContext, once?: IdempotentRequest): Promise<WriteOutcome> {
     const { adapter } = this.cache(kind);
     // Permission before parameters here too, on what the body claims; the checked object is judged again.
     requireMay(permissionOf(adapter, "create"), ctx, { desired: body });
@@ -150,7 +151,7 @@ export class ObjectService {
     body: unknown,
     ctx: RequestContext,
     once?: IdempotentRequest,
-  ): Promise<Outcome> {
+  ): Promise<WriteOutcome> {
     const cache = this.cache(kind);
     const { adapter } = cache;
     const object = this.#deps.validator.checkObject(adapter.kind, body, nameIn(cache, id));
@@ -167,22 +168,22 @@ export class ObjectService {
     patch: unknown,
     ctx: RequestContext,
     once?: IdempotentRequest,
-  ): Promise<Outcome> {
+  ): Promise<WriteOutcome> {
     const cache = this.cache(kind);
     const { adapter } = cache;
     const name = nameIn(cache, id);
-    if (!isPlain(patch))
+    if (!isObject(patch))
       throw new AppError("request.invalid", "a merge patch of an object must be a JSON object");
-    const expected = isPlain(patch["metadata"]) ? patch["metadata"]["resourceVersion"] : undefined;
+    const expected = isObject(patch["metadata"]) ? patch["metadata"]["resourceVersion"] : undefined;
     const object = (current: V1Object): CheckedObject => {
       const { status: _status, ...wanted } = mergePatch(current, patch) as Record<string, unknown>;
-      if (isPlain(patch["spec"])) {
+      if (isObject(patch["spec"])) {
         const spec =
           adapter.act?.patch?.(name, current.spec, patch["spec"]) ??
           adapter.write?.patch?.(current.spec, patch["spec"]);
         if (spec !== undefined) wanted["spec"] = spec;
       }
-      const { resourceVersion: _version, ...metadata } = isPlain(wanted["metadata"])
+      const { resourceVersion: _version, ...metadata } = isObject(wanted["metadata"])
         ? wanted["metadata"]
         : {};
       const precondition = expected === undefined ? {} : { resourceVersion: expected };
@@ -212,7 +213,7 @@ export class ObjectService {
     },
     ctx: RequestContext,
     once?: IdempotentRequest,
-  ): Promise<Outcome> {
+  ): Promise<WriteOutcome> {
     const { adapter } = this.cache(kind);
     const removal = { adapter, id, called, resourceVersion, force, ctx };
     if (adapter.act !== undefined) return this.#actions.remove(removal, once);
@@ -231,8 +232,8 @@ export class ObjectService {
   async #change(
     once: IdempotentRequest | undefined,
     ctx: RequestContext,
-    change: (tx: Parameters<Parameters<Records["transact"]>[0]>[0]) => Outcome,
-  ): Promise<Outcome> {
+    change: (tx: Parameters<Parameters<Records["transact"]>[0]>[0]) => WriteOutcome,
+  ): Promise<WriteOutcome> {
     const { records, idempotency } = this.#deps;
     const outcome = await records.transact(
       (tx) => {

@@ -1,6 +1,7 @@
 // What applying objects would change, found by doing it in a transaction that is never committed.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 import type { FieldChange, PlanItem, PlanResult } from "@gpve/contracts/v1/bodies.ts";
 import type { KindDeclaration } from "@gpve/contracts/v1/kind.ts";
 import { findKind } from "@gpve/contracts/v1/kinds.ts";
@@ -12,7 +13,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { cacheReader, idOf, isAppliable, readNamed } from "./adapter.ts";
 import type { KindActions, KindAdapter } from "./adapter.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";
-import { diffFields, isPlain } from "./merge-patch.ts";
+import { diffFields } from "./merge-patch.ts";
 import { objectLock } from "./object-lock.ts";
 import { projectObject, readMeta } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
@@ -76,9 +77,9 @@ export async function planObjects(
 }
 
 function readOne(deps: PlanDeps, body: unknown): Read {
-  const metadata = isPlain(body) ? body["metadata"] : undefined;
-  const kindText = isPlain(body) && typeof body["kind"] === "string" ? body["kind"] : "";
-  const named = isPlain(metadata) && typeof metadata["name"] === "string" ? metadata["name"] : "";
+  const metadata = isObject(body) ? body["metadata"] : undefined;
+  const kindText = isObject(body) && typeof body["kind"] === "string" ? body["kind"] : "";
+  const named = isObject(metadata) && typeof metadata["name"] === "string" ? metadata["name"] : "";
   try {
     const adapter = adapterOf(deps.adapters, kindText);
     const object = inTenant(adapter.kind, deps.validator.checkObject(adapter.kind, body));

@@ -1,7 +1,7 @@
 // What is applied is in the journal of its operation for as long as that is kept, and in whatever copies the store: the
 // secrets of it are sealed there, and opened by the step that needs them.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { Sealer } from "@gpve/domain/access/ports.ts";
 import type { KindAdapter } from "./adapter.ts";
 import { secretFields } from "./secret-fields.ts";

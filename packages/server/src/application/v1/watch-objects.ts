@@ -38,7 +38,7 @@ export interface WatchDeps {
   readonly revalidate: () => Promise<AccessView>;
 }
 
-export interface WatchRequest {
+export interface ObjectWatch {
   readonly selection: Selection;
   /** Absent: all objects first. */
   readonly from?: number;
@@ -46,7 +46,7 @@ export interface WatchRequest {
 }
 
 /** Ends by the signal; throws store.compacted on a gap, auth.* and access.denied when the right to watch is lost. */
-export async function* watchObjects(deps: WatchDeps, request: WatchRequest): AsyncGenerator<WatchItem> {
+export async function* watchObjects(deps: WatchDeps, request: ObjectWatch): AsyncGenerator<WatchItem> {
   const { cache, records, clock } = deps;
   const { ctx, selection } = request;
   const permission = permissionOf(cache.adapter, "watch");

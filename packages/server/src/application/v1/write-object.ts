@@ -14,7 +14,7 @@ import type { MetaRecord } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
 import type { CheckedObject } from "./validation.ts";
 
-export interface Outcome {
+export interface WriteOutcome {
   readonly object: V1Object;
   readonly created: boolean;
   readonly deleted: boolean;
@@ -31,7 +31,7 @@ export interface Write {
   readonly id?: string;
 }
 
-export function writeObject(outer: Tx, now: number, write: Write): Outcome {
+export function writeObject(outer: Tx, now: number, write: Write): WriteOutcome {
   const { adapter, ctx } = write;
   const { kind } = adapter.kind;
   const name = write.id ?? (typeof write.object === "function" ? "" : write.object.metadata.name);
@@ -82,7 +82,7 @@ export function removeObject(
     readonly force?: boolean;
     readonly ctx: RequestContext;
   },
-): Outcome {
+): WriteOutcome {
   const { adapter, id: name, ctx } = removal;
   const { kind } = adapter.kind;
   const previous = adapter.get(outer, name);
@@ -97,8 +97,8 @@ export function removeObject(
 }
 
 /** The answer as it was given, with the revision its transaction turned out to have. */
-export function storedOutcome(entry: Entry<IdempotencyRecord>): Outcome {
-  const outcome = entry.value.result as Outcome | undefined;
+export function storedOutcome(entry: Entry<IdempotencyRecord>): WriteOutcome {
+  const outcome = entry.value.result as WriteOutcome | undefined;
   if (outcome === undefined)
     throw new AppError("object.conflict", "a request with this Idempotency-Key is being worked on");
   const { object } = outcome;

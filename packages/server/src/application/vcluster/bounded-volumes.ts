@@ -1,4 +1,4 @@
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 

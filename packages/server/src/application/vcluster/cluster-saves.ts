@@ -2,8 +2,8 @@
 // is told.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { VclusterBackupRow } from "@gpve/contracts/agent/vcluster-save-messages.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type {
   VcBackupRequest,
   VcRestoreRequest,

@@ -1,6 +1,6 @@
 // Clusters on several nodes: which nodes, and what those without the control plane are told.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import {

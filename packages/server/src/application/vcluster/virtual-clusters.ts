@@ -1,7 +1,7 @@
 // Virtual clusters at the servers: whether there is room, which node gets one, and what its node is told.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";

@@ -1,5 +1,5 @@
 // Whether persistent volumes of a cluster may be on the storage that its spec names.
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { contentOf, isDisabled, servesNode, storageCollection } from "@gpve/domain/storage/definition.ts";
 import { invalidSpec } from "@gpve/domain/vcluster/invalid-spec.ts";

@@ -1,6 +1,7 @@
 // Asks services over HTTP about the nodes that are left. POST {request, nodes: [...]} is answered by
 // {refused: {NODE: WHY}, scores: {NODE: 0..100}}; both may be left out.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 import type { PlacementRequest } from "@gpve/domain/scheduler/model.ts";
 import type { ClusterState } from "@gpve/domain/scheduler/cluster-state.ts";
 import type { CustomPlugin, Extend } from "@gpve/domain/scheduler/plugin.ts";
@@ -105,7 +106,6 @@ function scoreOf(said: unknown): number {
 
 function mapOf(value: unknown, what: string): Readonly<Record<string, unknown>> {
   if (value === undefined) return {};
-  if (typeof value === "object" && value !== null && !Array.isArray(value))
-    return value as Readonly<Record<string, unknown>>;
+  if (isObject(value)) return value;
   throw new Error(`${what} of its answer is no object`);
 }

@@ -4,6 +4,7 @@ import { sayAge } from "../http/respond.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import { isOptionalBody } from "@gpve/contracts/v1/optional-body.ts";
 import { V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
@@ -312,7 +313,7 @@ function checkedBody(server: Server, route: V1Route, body: unknown): unknown {
 }
 
 function isEmpty(body: unknown): boolean {
-  return typeof body === "object" && body !== null && !Array.isArray(body) && Object.keys(body).length === 0;
+  return isObject(body) && Object.keys(body).length === 0;
 }
 
 function onceOf(

@@ -1,44 +1,19 @@
 // The requests about virtual clusters as they were drawn before there was a product (appendix C of the design that
 // `../shared` has, or GPVE_SEEDS), word for word but for the version.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import type { Capability, NodeView } from "@gpve/domain/node/runtime.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
+import { drawnRequests, type DrawnRequest } from "../../testing/drawn-requests.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
 import { noPlaces } from "../../testing/quiet-kinds.ts";
 
 const VERSION = "1.36";
-const folder = resolve(
-  process.env["GPVE_SEEDS"] ?? join(import.meta.dirname, "../../../../../../shared/seeds"),
-);
-const file = existsSync(folder) ? readdirSync(folder).find((name) => name.startsWith("004_")) : undefined;
-const missing =
-  file === undefined ? ` (skipped: no drawing in ${folder}; GPVE_SEEDS may name another folder)` : "";
+const drawing = drawnRequests("C.2", "/api/v1");
+const missing = drawing.lacking === undefined ? "" : ` (skipped: ${drawing.lacking})`;
 
-interface Drawn {
-  readonly method: string;
-  readonly path: string;
-  readonly body: Readonly<Record<string, unknown>> | undefined;
-}
-
-function drawnRequests(text: string): readonly Drawn[] {
-  const section = /### C\.2[^\n]*\n+```\n([\s\S]*?)```/.exec(text)?.[1] ?? "";
-  return section
-    .split(/^# .*$/m)
-    .map((part) => /^([A-Z]+) \/api\/v1(\S+)\s*([\s\S]*)$/.exec(part.trim()))
-    .flatMap((found) => {
-      if (found === null) return [];
-      const [, method = "", path = "", rest = ""] = found;
-      const at = rest.indexOf("{");
-      return [{ method, path, body: at === -1 ? undefined : (JSON.parse(rest.slice(at)) as Drawn["body"]) }];
-    });
-}
-
-describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () => {
-  const drawn = file === undefined ? [] : drawnRequests(readFileSync(join(folder, file), "utf8"));
+describe.skipIf(drawing.lacking !== undefined)(`virtual clusters as drawn${missing}`, () => {
   const asked: { readonly route: string; readonly params: unknown }[] = [];
   let v1: V1TestServer;
 
@@ -76,12 +51,7 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
     v1.views.set("n1", { node: "n1", health: "online", facts } as unknown as NodeView);
   };
 
-  const find = (method: string, end: string): Drawn => {
-    const found = drawn.find((each) => each.method === method && each.path.endsWith(end));
-    if (found === undefined) throw new Error(`nothing drawn for ${method} …${end}`);
-    return found;
-  };
-  const send = ({ method, path, body }: Drawn, more: Readonly<Record<string, unknown>> = {}) =>
+  const send = ({ method, path, body }: DrawnRequest, more: Readonly<Record<string, unknown>> = {}) =>
     v1.ask(
       method,
       path.replace("{tenantId}", "shop").replace("{name}", "dev-cluster"),
@@ -89,11 +59,11 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
     );
 
   test("all of them are known", () => {
-    expect(drawn).toHaveLength(7);
+    expect(drawing.requests).toHaveLength(7);
   });
 
   test("its level where Kata is absent is refused with what is missing, and nothing is left", async () => {
-    const create = find("POST", "/vclusters");
+    const create = drawing.find("POST", "/vclusters");
     expect(create.body?.["isolationLevel"]).toBe("L2");
     const { status, body } = await send(create, { kubernetesVersion: VERSION });
     expect([status, body["detail"]]).toEqual([
@@ -101,18 +71,18 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
       expect.stringContaining("n1: containerd-shim-kata-v2 is in none of /usr/bin (install it)"),
     ]);
     expect(body.errors).toHaveProperty(["spec.isolationLevel"]);
-    expect([asked, (await send(find("GET", "/vclusters"))).body.items]).toEqual([[], []]);
+    expect([asked, (await send(drawing.find("GET", "/vclusters"))).body.items]).toEqual([[], []]);
   });
 
   test("its level where Kata works is what it gets, word for word", async () => {
     setKata({ available: true, detail: "/opt/kata/bin/containerd-shim-kata-v2" });
-    const made = await send(find("POST", "/vclusters"), { kubernetesVersion: VERSION });
+    const made = await send(drawing.find("POST", "/vclusters"), { kubernetesVersion: VERSION });
     expect(made).toMatchObject({ status: 201, body: { spec: { isolationLevel: "L2" } } });
-    expect((await send(find("DELETE", "/{name}"))).status).toBe(200);
+    expect((await send(drawing.find("DELETE", "/{name}"))).status).toBe(200);
   });
 
   test("with L1 in any letter case a cluster lives as drawn, from its creation to its end", async () => {
-    const create = find("POST", "/vclusters");
+    const create = drawing.find("POST", "/vclusters");
     const made = await send(create, { kubernetesVersion: VERSION, isolationLevel: "l1" });
     expect(made).toMatchObject({
       status: 201,
@@ -129,23 +99,28 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
       },
     });
     expect(asked.at(-1)?.params).toMatchObject({ called: "dev-cluster", tenant: "shop" });
-    expect((await send(find("GET", "/vclusters"))).body.items).toHaveLength(1);
-    expect((await send(find("GET", "/{name}"))).body.metadata.name).toBe("dev-cluster");
-    expect((await send(find("GET", "/kubeconfig"))).body).toMatchObject({ kubeconfig: "text" });
-    expect(await send(find("PATCH", "/scale"))).toMatchObject({ status: 202, body: { task: "UPID:n1:1:" } });
+    expect((await send(drawing.find("GET", "/vclusters"))).body.items).toHaveLength(1);
+    expect((await send(drawing.find("GET", "/{name}"))).body.metadata.name).toBe("dev-cluster");
+    expect((await send(drawing.find("GET", "/kubeconfig"))).body).toMatchObject({ kubeconfig: "text" });
+    expect(await send(drawing.find("PATCH", "/scale"))).toMatchObject({
+      status: 202,
+      body: { task: "UPID:n1:1:" },
+    });
     expect(asked.at(-1)?.params).toMatchObject({ tenant: "shop", workers: 5 });
-    expect((await send(find("GET", "/{name}"))).body.spec).toMatchObject({ workerNodes: { count: 5 } });
-    expect(await send(find("POST", "/upgrade"))).toMatchObject({
+    expect((await send(drawing.find("GET", "/{name}"))).body.spec).toMatchObject({
+      workerNodes: { count: 5 },
+    });
+    expect(await send(drawing.find("POST", "/upgrade"))).toMatchObject({
       status: 202,
       body: { task: expect.stringMatching(/:1\.31$/) },
     });
-    expect((await send(find("DELETE", "/{name}"))).status).toBe(200);
-    expect((await send(find("GET", "/vclusters"))).body.items).toEqual([]);
+    expect((await send(drawing.find("DELETE", "/{name}"))).status).toBe(200);
+    expect((await send(drawing.find("GET", "/vclusters"))).body.items).toEqual([]);
   });
 
   test("scaling as drawn is refused where the number is none", async () => {
-    const scale = find("PATCH", "/scale");
-    const create = find("POST", "/vclusters");
+    const scale = drawing.find("PATCH", "/scale");
+    const create = drawing.find("POST", "/vclusters");
     await send(create, { kubernetesVersion: VERSION, isolationLevel: "L1" });
     for (const workerNodes of [{ count: -1 }, { count: "5" }, {}, 5])
       expect((await send(scale, { workerNodes })).status).toBe(400);
@@ -173,7 +148,7 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
   });
 
   test("an upgrade says one version, in either word", async () => {
-    const upgrade = find("POST", "/upgrade");
+    const upgrade = drawing.find("POST", "/upgrade");
     for (const body of [{ version: "1.31" }, { version: "v1.31" }])
       expect((await send(upgrade, { targetVersion: undefined, ...body })).status).toBe(202);
     for (const body of [{ targetVersion: undefined }, { targetVersion: 1.31 }, { version: "1.32" }]) {

@@ -1,7 +1,8 @@
 // Finds the declared route of a request.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { V1_PREFIX } from "@gpve/contracts/v1/routes.ts";
-import type { V1Route } from "@gpve/contracts/v1/routes.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
+import { V1_PREFIX, type V1Route } from "@gpve/contracts/v1/routes.ts";
+import { pathSegments } from "@gpve/domain/schema/path-segments.ts";
 
 export type RouteMatch =
   | { readonly kind: "found"; readonly route: V1Route; readonly params: Readonly<Record<string, string>> }
@@ -14,13 +15,13 @@ export class RouteTable {
   constructor(routes: readonly V1Route[]) {
     // Literal segments before parameters, so that /nodes/{name}/probe and the like never depend on order.
     this.#routes = routes
-      .map((route) => ({ route, segments: split(route.path) }))
+      .map((route) => ({ route, segments: pathSegments(route.path) }))
       .toSorted((a, b) => parameters(a.segments) - parameters(b.segments));
   }
 
   /** `path` is as in the request line, without the query. Segments are decoded after the split. */
   match(method: string, path: string): RouteMatch {
-    const segments = split(path.slice(V1_PREFIX.length)).map(decodeSegment);
+    const segments = pathSegments(path.slice(V1_PREFIX.length)).map(decodeSegment);
     const fitting = this.#routes.filter(({ segments: wanted }) => fits(wanted, segments));
     const found = fitting.find(({ route }) => route.method === method);
     if (found !== undefined) {
@@ -40,8 +41,7 @@ export function readQuery(route: V1Route, text: string): Readonly<Record<string,
   const values: Record<string, string> = {};
   const known = new Map((route.query ?? []).map((query) => [query.name, query]));
   for (const [name, value] of new URLSearchParams(text)) {
-    const bad = (why: string): AppError =>
-      new AppError("request.invalid", `query parameter '${name}' ${why}`, { errors: { [name]: why } });
+    const bad = (why: string): AppError => invalidField(name, why, `query parameter '${name}' ${why}`);
     const declared = known.get(name);
     if (declared === undefined) {
       const names = [...known.keys()];
@@ -71,10 +71,6 @@ export function readQuery(route: V1Route, text: string): Readonly<Record<string,
     values[name] = value;
   }
   return values;
-}
-
-function split(path: string): string[] {
-  return path.split("/").filter((segment) => segment !== "");
 }
 
 function decodeSegment(segment: string): string {

@@ -4,7 +4,7 @@ import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import { V1_PREFIX } from "@gpve/contracts/v1/routes.ts";
 import { parseSelection } from "../../application/v1/object-service.ts";
 import type { ObjectService } from "../../application/v1/object-service.ts";
-import type { Outcome } from "../../application/v1/write-object.ts";
+import type { WriteOutcome } from "../../application/v1/write-object.ts";
 import type { Call, Reply } from "./call.ts";
 import { listJson, objectJson, ReadyJson } from "./object-json.ts";
 
@@ -71,7 +71,7 @@ function locationOf(
   return `${V1_PREFIX}${tenant}/${plural}/${encodeURIComponent(name)}`;
 }
 
-function changed(outcome: Outcome, headers: Readonly<Record<string, string>> = {}): Reply {
+function changed(outcome: WriteOutcome, headers: Readonly<Record<string, string>> = {}): Reply {
   return {
     body: outcome.object,
     headers: { ...headers, ...(outcome.replayed ? { "Idempotency-Replayed": "true" } : {}) },

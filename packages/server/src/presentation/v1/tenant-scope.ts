@@ -1,5 +1,6 @@
 // The paths below a tenant: the same answers as the flat ones, with what is not the tenant's left out.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { isObject } from "@gpve/contracts/json-object.ts";
 import { notFound } from "../../application/v1/object-service.ts";
 import type { ObjectService } from "../../application/v1/object-service.ts";
 
@@ -22,8 +23,8 @@ export function queryIn(
 
 /** An object is made in the tenant of its path; one that names another is refused. */
 export function bodyIn(tenant: Tenant, body: unknown): unknown {
-  if (tenant === undefined || !isFields(body)) return body;
-  const metadata = isFields(body["metadata"]) ? body["metadata"] : {};
+  if (tenant === undefined || !isObject(body)) return body;
+  const metadata = isObject(body["metadata"]) ? body["metadata"] : {};
   const { namespace = tenant } = metadata;
   if (namespace !== tenant)
     throw new AppError("request.invalid", `metadata.namespace is not '${tenant}', as in the path`, {
@@ -34,8 +35,8 @@ export function bodyIn(tenant: Tenant, body: unknown): unknown {
 
 /** The tenant that a body names. */
 export function namespaceIn(body: unknown): Tenant {
-  const metadata = isFields(body) ? body["metadata"] : undefined;
-  const namespace = isFields(metadata) ? metadata["namespace"] : undefined;
+  const metadata = isObject(body) ? body["metadata"] : undefined;
+  const namespace = isObject(metadata) ? metadata["namespace"] : undefined;
   return typeof namespace === "string" ? namespace : undefined;
 }
 
@@ -48,8 +49,4 @@ export function requireIn(
 ): void {
   if (tenant === undefined || name === undefined) return;
   if (service.cache(kind).get(name)?.metadata.namespace !== tenant) throw notFound(kind, name);
-}
-
-function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

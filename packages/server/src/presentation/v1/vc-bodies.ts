@@ -1,6 +1,7 @@
 // Bodies of requests about virtual clusters that say the same in several words, as they were drawn and as they came to be.
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import type { ScaleRequest, SleepRequest } from "@gpve/contracts/v1/bodies.ts";
 import type { VcUpgradeRequest } from "@gpve/contracts/v1/vc-save-bodies.ts";
 import type { SleepMode } from "@gpve/domain/vcluster/power/sleep-policy.ts";
@@ -40,7 +41,5 @@ export function sleepMode(asked: string | undefined, { mode }: SleepRequest = {}
 }
 
 function refused(field: string, why: string): AppError {
-  return new AppError("request.invalid", `the body is not valid: ${field} ${why}`, {
-    errors: { [field]: why },
-  });
+  return invalidField(field, why, `the body is not valid: ${field} ${why}`);
 }

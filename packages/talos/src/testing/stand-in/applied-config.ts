@@ -5,6 +5,7 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import { parseConfig } from "../../config/config-text.ts";
 import type { ConfigDocument } from "../../config/document.ts";
 import { refusalsOf } from "../../config/refusals.ts";
+import { fromBase64 } from "../../secrets/base64-text.ts";
 import type { CertificateAndKey } from "../../secrets/bundle.ts";
 
 export interface AppliedConfig {
@@ -98,10 +99,6 @@ function textAt(tree: Tree, ...path: readonly string[]): string {
   let value: unknown = tree;
   for (const name of path) value = isObject(value) ? value[name] : undefined;
   return typeof value === "string" ? value : "";
-}
-
-function fromBase64(text: string): string {
-  return Buffer.from(text, "base64").toString("utf8");
 }
 
 function invalid(message: string): ConnectError {

@@ -3,6 +3,7 @@ import { refused } from "@gpve/domain/request/failures.ts";
 import { shownDefaults, visibleDefaults, type VzdumpSettings } from "@gpve/domain/backup/vzdump-defaults.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
+import { STORAGE_SEEN_WITH } from "@gpve/domain/storage/seen-with.ts";
 import type { GuestStorages } from "../guest-storages.ts";
 
 export function showBackupDefaults(
@@ -13,8 +14,7 @@ export function showBackupDefaults(
   const settings = deps.settings();
   const wanted = storage ?? settings["storage"];
   const id = typeof wanted === "string" ? wanted : settings["dumpdir"] === undefined ? "local" : undefined;
-  if (id !== undefined)
-    ctx.access.require(`/storage/${id}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
+  if (id !== undefined) ctx.access.require(`/storage/${id}`, STORAGE_SEEN_WITH, "any");
   const shown = shownDefaults(settings, id === undefined ? undefined : defaultsOfStorage(deps.host, id));
   return visibleDefaults(shown, {
     auditNode: ctx.access.has(`/nodes/${node}`, ["Sys.Audit"]),

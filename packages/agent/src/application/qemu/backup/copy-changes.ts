@@ -2,7 +2,7 @@
 import type {
   ChangedExtent,
   DiskAccess,
-  IncrementalWriter,
+  ChangesWriter,
   TrackedDisk,
 } from "@gpve/domain/backup/backup-ports.ts";
 
@@ -23,7 +23,7 @@ export interface Copied {
 export function copyChanges(
   disk: TrackedDisk,
   device: number,
-  archive: IncrementalWriter,
+  archive: ChangesWriter,
   work: CopyWork,
 ): Promise<Copied> {
   return copy(disk, (offset, length) => disk.changes(offset, length), device, archive, work, true);
@@ -33,7 +33,7 @@ export function copyChanges(
 export function copyWhole(
   disk: DiskAccess,
   device: number,
-  archive: IncrementalWriter,
+  archive: ChangesWriter,
   work: CopyWork,
 ): Promise<Copied> {
   const all = async (_offset: number, length: number): Promise<readonly ChangedExtent[]> => [
@@ -46,7 +46,7 @@ async function copy(
   disk: DiskAccess,
   changes: TrackedDisk["changes"],
   device: number,
-  archive: IncrementalWriter,
+  archive: ChangesWriter,
   work: CopyWork,
   zeroesCount: boolean,
 ): Promise<Copied> {

@@ -9,7 +9,7 @@ import type { BackupArgs, BackupMode, BackupWork } from "../../guest/backup/back
 import type { ChainStep } from "../chain/chain-step.ts";
 import { beginFleece, endFleece } from "./fleece.ts";
 import { whileFrozen, type HeldVm } from "./held-guest.ts";
-import { requireRunning, runningVm } from "../running-vm.ts";
+import { requireRunningVm, runningVm } from "../running-vm.ts";
 
 export interface GuestCopy {
   readonly host: StopVmPorts;
@@ -27,7 +27,7 @@ export async function haltGuest(copy: GuestCopy, mode: BackupMode): Promise<numb
   const { vmid } = held;
   if (mode === "snapshot") return undefined;
   const at = host.clock.now();
-  const process = requireRunning(host, vmid);
+  const process = requireRunningVm(host, vmid);
   if (mode === "suspend") {
     work.log("INFO: suspending guest");
     await process.qmp.execute("stop", undefined, { signal: work.signal });
@@ -61,7 +61,7 @@ export async function copyRunning(
     work.log("INFO: starting kvm to execute backup task");
     await host.starter.start({ vmid, skiplock: true, paused: true }, work);
   }
-  const process = requireRunning(host, vmid);
+  const process = requireRunningVm(host, vmid);
   // A guest that switches itself off meanwhile keeps its QEMU until all is read.
   const releaseHold = process.holdOpen();
   try {

@@ -16,16 +16,7 @@ import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { openLink } from "./archive-chain.ts";
 import type { BackupTarget } from "../../guest/backup/prune-old-backups.ts";
-import {
-  addBitmaps,
-  disksNow,
-  imageFileBitmaps,
-  removeBitmaps,
-  runningBitmaps,
-  type DiskBitmaps,
-  type SavedDisk,
-} from "./track-changes.ts";
-import { runningVm } from "../running-vm.ts";
+import { addBitmaps, disksNow, bitmapsOf, removeBitmaps, type SavedDisk } from "./track-changes.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
@@ -159,21 +150,15 @@ class StoredStep implements ChainStep {
   }
 }
 
-/** Of the QEMU that runs now, or of the images: a backup may end and start QEMU. */
-function bitmapsOf({ host, tools, vmid }: StepRequest): DiskBitmaps {
-  const process = runningVm(host, vmid);
-  return process === undefined ? imageFileBitmaps(tools) : runningBitmaps(process, host.ids.sha256Hex);
-}
-
 async function choosePlan(
-  { host, tools, args, vmid, disks, willStop, ...request }: StepRequest,
+  { host, tools, args, vmid, disks, willStop }: StepRequest,
   plugin: StoragePlugin,
   storage: string,
 ): Promise<BackupPlan> {
   const tags = (host.configs.get(vmid).values["tags"] ?? "").split(/[;,\s]+/);
   // Nobody wants to know why a full backup is full that was asked for.
   if (args.incremental !== true && !tags.includes(INCREMENTAL_TAG)) return { kind: "full", reason: "" };
-  const now = await disksNow(bitmapsOf({ host, tools, args, vmid, disks, willStop, ...request }), disks);
+  const now = await disksNow(bitmapsOf({ host, tools, vmid }), disks);
   const state = host.chains.get(vmid)[storage];
   const plan = planBackup(
     state,

@@ -18,6 +18,7 @@ import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { runningVm, type RunningPorts } from "../running-vm.ts";
 
 export interface SavedDisk {
   readonly key: string;
@@ -43,6 +44,20 @@ export interface DiskBitmaps {
   ) => readonly TransactionAction[];
   /** The old bitmaps take what the new ones have and go on: the backup was not made. */
   takeBack(disk: SavedDisk, added: string, old: string): Promise<void>;
+}
+
+/** Of the QEMU that runs now, or of the images: a backup may end and start QEMU. */
+export function bitmapsOf({
+  host,
+  tools,
+  vmid,
+}: {
+  readonly host: RunningPorts & { readonly ids: { readonly sha256Hex: (text: string) => string } };
+  readonly tools: ImageBitmaps;
+  readonly vmid: number;
+}): DiskBitmaps {
+  const process = runningVm(host, vmid);
+  return process === undefined ? imageFileBitmaps(tools) : runningBitmaps(process, host.ids.sha256Hex);
 }
 
 export function runningBitmaps(process: QemuProcess, sha256Hex: (text: string) => string): DiskBitmaps {

@@ -10,7 +10,7 @@ import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { runningInput, type LiveWork } from "../live/guest-devices.ts";
 import { resolveVolumes } from "../start/start-plan.ts";
-import { endJob, removeNode } from "./qemu-copy.ts";
+import { endJob, removeBlockNode } from "./qemu-copy.ts";
 import { presentTop, topNodes } from "./top-node.ts";
 
 export interface MirrorJob {
@@ -88,7 +88,7 @@ export async function isOnCopy(process: QemuProcess, { key, nodes }: MirrorJob):
 export async function dropMirror(process: QemuProcess, job: MirrorJob): Promise<"dropped" | "on copy"> {
   await endJob(process, job.id);
   if (await isOnCopy(process, job)) return "on copy";
-  await removeNode(process, job.nodes.top);
+  await removeBlockNode(process, job.nodes.top);
   await removeGroup(process, job.nodes.throttleGroup.id);
   for (const { path } of job.files)
     await process.forbidFile(path).catch((err: unknown) => ignore(err, "it was never allowed"));

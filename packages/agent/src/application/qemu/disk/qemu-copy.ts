@@ -66,7 +66,7 @@ export async function dropCopies(
 ): Promise<void> {
   for (const id of ids) {
     await endJob(process, id);
-    await removeNode(process, id);
+    await removeBlockNode(process, id);
   }
   for (const file of files)
     await process.forbidFile(file).catch((err: unknown) => ignore(err, "it was never allowed"));
@@ -96,7 +96,7 @@ async function addTarget(process: QemuProcess, { block, node }: CopyTarget): Pro
   });
 }
 
-export async function removeNode(process: QemuProcess, node: string): Promise<void> {
+export async function removeBlockNode(process: QemuProcess, node: string): Promise<void> {
   await process.qmp.execute("blockdev-del", { "node-name": node }).catch((err: unknown) => {
     if (!isQmpRefusal(err)) throw err;
     ignore(err, "it is not there");
@@ -104,7 +104,7 @@ export async function removeNode(process: QemuProcess, node: string): Promise<vo
 }
 
 async function removeTarget(process: QemuProcess, { block, node }: CopyTarget): Promise<void> {
-  await removeNode(process, node);
+  await removeBlockNode(process, node);
   const path = hostFile(block.node);
   if (path !== undefined)
     await process.forbidFile(path).catch((err: unknown) => ignore(err, "it was never allowed"));

@@ -14,7 +14,7 @@ import { changeUsb, setTablet } from "./live-usb.ts";
 import { setBalloon, setCpus, setMemory } from "./live-size.ts";
 import { without } from "@gpve/domain/guest/guest-config.ts";
 
-export type Outcome = "applied" | "pending";
+export type LiveOutcome = "applied" | "pending";
 
 /** `values` is what the guest runs with, `text` what it shall have; undefined removes the key. Throws when QEMU or the guest refuses. */
 export async function changeLive(
@@ -22,7 +22,7 @@ export async function changeLive(
   values: VmValues,
   key: string,
   text: string | undefined,
-): Promise<Outcome> {
+): Promise<LiveOutcome> {
   if (hotplugClass(key) === "immediate") return "applied";
   // Its devices are on no bus that they could leave.
   if ((work.process.note as { machine?: string } | undefined)?.machine === "microvm") return "pending";
@@ -86,7 +86,7 @@ async function changeDrive(
   key: string,
   text: string | undefined,
   features: ReadonlySet<HotplugFeature>,
-): Promise<Outcome> {
+): Promise<LiveOutcome> {
   const old = values[key];
   const before = old === undefined ? undefined : parseDrive(key, old);
   const after = text === undefined ? undefined : parseDrive(key, text);
@@ -122,7 +122,7 @@ async function changeNic(
   key: string,
   text: string | undefined,
   features: ReadonlySet<HotplugFeature>,
-): Promise<Outcome> {
+): Promise<LiveOutcome> {
   const old = values[key];
   const before = old === undefined ? undefined : readNet(key, old);
   const after = text === undefined ? undefined : readNet(key, text);

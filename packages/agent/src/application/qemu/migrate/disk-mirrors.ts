@@ -4,7 +4,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { OfferedVolume } from "@gpve/domain/guest/move-channel.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { waitForJob } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import { endJob, removeNode } from "../disk/qemu-copy.ts";
+import { endJob, removeBlockNode } from "../disk/qemu-copy.ts";
 import { presentTop } from "../disk/top-node.ts";
 import type { VolumeWork } from "./sent-volumes.ts";
 
@@ -85,7 +85,7 @@ export class DiskMirrors {
       if (error !== undefined) throw new Error(`the mirror of ${key} failed at its end: ${error}`);
       await this.#process.qmp.execute("job-dismiss", { id });
     }
-    for (const { key } of this.#disks) await removeNode(this.#process, nodeOf(key));
+    for (const { key } of this.#disks) await removeBlockNode(this.#process, nodeOf(key));
   }
 
   async drop(): Promise<void> {
@@ -99,12 +99,12 @@ export async function dropMirrors(process: QemuProcess): Promise<void> {
   const jobs = (await qmp.execute("query-jobs")).filter(({ id }) => id.startsWith(PREFIX));
   for (const { id } of jobs) {
     await endJob(process, id);
-    await removeNode(process, id);
+    await removeBlockNode(process, id);
   }
   const nodes = await qmp.execute("query-named-block-nodes", { flat: true });
   for (const node of nodes) {
     const name = node["node-name"] ?? "";
-    if (/^move-[a-z]+\d+-nbd$/.test(name)) await removeNode(process, name);
+    if (/^move-[a-z]+\d+-nbd$/.test(name)) await removeBlockNode(process, name);
   }
 }
 

@@ -10,6 +10,7 @@ import { conflict } from "@gpve/domain/request/failures.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { beginUrgentWork } from "@gpve/kit/urgent-work.ts";
 import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
+import { findTicket } from "../../guest/find-ticket.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 import { freeVolume } from "../config/free-volumes.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
@@ -54,9 +55,6 @@ interface MigrateState {
 
 type Context = StepContext<MigrateArgs, MigrateState>;
 
-const NOTE_PATIENCE_MS = 5_000;
-const NOTE_POLL_MS = 10;
-
 export function migrateVmOperation(host: MigratePorts): OperationDefinition<MigrateArgs, MigrateState> {
   return {
     type: "qmigrate",
@@ -76,7 +74,7 @@ async function move(host: MigratePorts, ctx: Context): Promise<void> {
   if (state.begun === true) return settle(host, ctx);
   const { vmid, target } = args;
   host.configs.get(vmid);
-  const ticket = await findTicket(host, ctx);
+  const ticket = await findTicket(host, ctx.args, { signal: ctx.signal, refusal: noTicket(ctx.args) });
   const process = runningVm(host, vmid);
   if (process !== undefined && !args.online) throw conflict("can't migrate running VM without --online");
   log(`moving VM ${vmid} to node '${target}' (${ticket.to.address})`);
@@ -108,18 +106,6 @@ async function move(host: MigratePorts, ctx: Context): Promise<void> {
   } finally {
     await sent.close();
   }
-}
-
-/** The server that passed the request on has noted it; its note may take a moment to come here. */
-async function findTicket(host: MigratePorts, { args, signal }: Context): Promise<GuestMove> {
-  for (let waited = 0; waited < NOTE_PATIENCE_MS; waited += NOTE_POLL_MS) {
-    const found = host.moves.find(args.vmid, args.moveId);
-    if (found?.from.node === host.configs.node && found.to.node === args.target) return found;
-    await host.clock.sleep(NOTE_POLL_MS, signal);
-  }
-  throw conflict(
-    `no server has allowed the move of VM ${args.vmid} to node '${args.target}': it was called off, or this node is in no cluster`,
-  );
 }
 
 function hasLocalVolumes(host: MigratePorts, vmid: number): boolean {
@@ -172,4 +158,8 @@ async function clearUp(host: MigratePorts, { args, state, log }: Context): Promi
   await runningVm(host, args.vmid)?.kill();
   await host.moves.keys?.remove(String(args.vmid));
   for (const volid of state.freed ?? []) await freeVolume(host, volid, log);
+}
+
+function noTicket({ vmid, target }: MigrateArgs): string {
+  return `no server has allowed the move of VM ${vmid} to node '${target}': it was called off, or this node is in no cluster`;
 }

@@ -22,9 +22,9 @@ import { encryptRam, forgetKey } from "./encrypted-ram.ts";
 import { OfferedConfigs } from "./offered-configs.ts";
 import {
   freeMade,
-  makeVolumes,
+  makeReceivedVolumes,
   receiveVolume,
-  serveVolumes,
+  serveReceivedVolumes,
   withVolumes,
   type ReceiveVolumePorts,
 } from "./received-volumes.ts";
@@ -98,7 +98,7 @@ async function receive(host: ReceivePorts, arrivals: Arrivals, ctx: Context): Pr
     await ctx.checkpoint();
   };
   const work = { signal: ctx.signal, log, made };
-  arrival.volumes = await makeVolumes(host, vmid, arrival.offer, work);
+  arrival.volumes = await makeReceivedVolumes(host, vmid, arrival.offer, work);
   arrival.work = {
     receive: async (volid, source) =>
       (arrival.volumes[volid] ??= await receiveVolume(host, vmid, arrival.offer, volid, source, work)),
@@ -142,7 +142,7 @@ async function startIncoming(
   const process = requireProcess(host, vmid);
   const live = offer.volumes.filter(({ isLive }) => isLive);
   const served = Object.fromEntries(live.map(({ key, volid }) => [key, volumes[volid] ?? ""]));
-  await serveVolumes(host, process, served);
+  await serveReceivedVolumes(host, process, served);
   const refused = key === undefined ? undefined : await takeEncrypted(host, process, key);
   const isEncrypted = key !== undefined && refused === undefined;
   const transfer = await awaitIncoming(process, wanted, ctx.signal, isEncrypted);

@@ -18,7 +18,7 @@ export interface MakeWork {
   readonly made: (volid: string) => Promise<void>;
 }
 
-export async function makeVolumes(
+export async function makeReceivedVolumes(
   host: { readonly storages: GuestStorages },
   vmid: number,
   offer: MoveOffer,
@@ -105,7 +105,7 @@ export function withVolumes(conf: string, names: Readonly<Record<string, string>
  * Blocks of disks that the guest has open come over NBD, to nodes of their own: those of the guest's drives belong to its
  * I/O threads, where QEMU 7.2 cannot serve, and are read again when the guest goes on.
  */
-export async function serveVolumes(
+export async function serveReceivedVolumes(
   host: { readonly storages: GuestStorages },
   process: QemuProcess,
   /** By the keys of drives. */

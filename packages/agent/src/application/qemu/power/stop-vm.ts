@@ -11,7 +11,7 @@ import { continueGuest } from "./continue-guest.ts";
 import { runHook, type HookscriptPorts } from "../../guest/hookscript.ts";
 import { startStep, type StartOperationPorts } from "../start/start-operation.ts";
 import { agentOptions, answeringAgent, type UseGuestAgentPorts } from "../agent/use-guest-agent.ts";
-import { requireOnNode, requireRunning, runningVm } from "../running-vm.ts";
+import { requireOnNode, requireRunningVm, runningVm } from "../running-vm.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 
 export interface StopVmPorts extends HookscriptPorts, StartOperationPorts, UseGuestAgentPorts {
@@ -67,7 +67,7 @@ export function resetVmOperation(host: StopVmPorts): OperationDefinition<StopArg
         name: "reset",
         run: async ({ args, signal }) => {
           requireUnlocked(host, args);
-          await requireRunning(host, args.vmid).qmp.execute("system_reset", undefined, { signal });
+          await requireRunningVm(host, args.vmid).qmp.execute("system_reset", undefined, { signal });
         },
       },
     ],
@@ -127,7 +127,7 @@ export function pauseVmOperation(host: StopVmPorts): OperationDefinition<StopArg
         name: "pause",
         run: async ({ args, signal }) => {
           requireUnlocked(host, args);
-          await requireRunning(host, args.vmid).qmp.execute("stop", undefined, { signal });
+          await requireRunningVm(host, args.vmid).qmp.execute("stop", undefined, { signal });
         },
       },
     ],
@@ -147,7 +147,7 @@ export function resumeVmOperation(host: StopVmPorts): OperationDefinition<StopAr
           const config = host.configs.get(args.vmid);
           if (hasLock(config, "suspended") && runningVm(host, args.vmid) === undefined) return start.run(ctx);
           if (isTemplate(config)) throw conflict(`VM ${args.vmid} is a template and cannot be resumed!`);
-          const process = requireRunning(host, args.vmid);
+          const process = requireRunningVm(host, args.vmid);
           const { status } = await process.qmp.execute("query-status", undefined, { signal });
           if (status === "running") return;
           if (!hasLock(config, "backup")) requireUnlocked(host, args);

@@ -7,7 +7,7 @@ import { freeVolume } from "../config/free-volumes.ts";
 import { letGo } from "../snapshot/hold-guest.ts";
 import { cancelMigration, RamSave } from "../snapshot/ram-state.ts";
 import { SAVED_RAM, allocateRamVolume, stateStorage, type RamVolumePorts } from "../snapshot/ram-volume.ts";
-import { requireRunning, runningVm } from "../running-vm.ts";
+import { requireRunningVm, runningVm } from "../running-vm.ts";
 import { attachedFile } from "../../guest/guest-storages.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
@@ -57,7 +57,7 @@ async function save(host: SuspendVmPorts, ctx: Context): Promise<void> {
   const { vmid, skiplock, storage } = ctx.args;
   // A second go begins anew.
   await takeBack(host, ctx);
-  const process = requireRunning(host, vmid);
+  const process = requireRunningVm(host, vmid);
   const config = host.configs.get(vmid);
   // A refusal must come before anything is made.
   beginSuspend(config, { vmstate: "", runningmachine: "" }, skiplock);

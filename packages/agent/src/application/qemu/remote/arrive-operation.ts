@@ -14,7 +14,7 @@ import { vmStarter, type StartVmPorts } from "../start/start-vm.ts";
 import { runningVm } from "../running-vm.ts";
 import { vmKey } from "../request/vm-tasks.ts";
 import { awaitIncoming, endIncoming, goOnHere } from "../migrate/incoming.ts";
-import { serveVolumes } from "../migrate/received-volumes.ts";
+import { serveReceivedVolumes } from "../migrate/received-volumes.ts";
 import { ARRIVE_OPERATION, type RemoteArrivals } from "./remote-arrivals.ts";
 
 export interface ArriveArgs {
@@ -128,7 +128,7 @@ export class RemoteReceiver {
     const process = runningVm(this.#host, vmid);
     if (process === undefined) throw conflict(`the QEMU that waited for VM ${vmid} has ended`);
     const own = Object.fromEntries(offer.disks.map((key) => [key, files.get(key) ?? ""]));
-    await serveVolumes(this.#host, process, own);
+    await serveReceivedVolumes(this.#host, process, own);
     await awaitIncoming(process, undefined, ctx.signal);
     ctx.log("its QEMU waits");
   }

@@ -14,15 +14,7 @@ import type { ImageBitmaps } from "@gpve/domain/backup/backup-ports.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
-import {
-  addBitmaps,
-  disksNow,
-  imageFileBitmaps,
-  removeBitmaps,
-  runningBitmaps,
-  type DiskBitmaps,
-} from "../chain/track-changes.ts";
-import { runningVm } from "../running-vm.ts";
+import { addBitmaps, disksNow, bitmapsOf, removeBitmaps } from "../chain/track-changes.ts";
 import type { ReplicatedDisk } from "./replicated-disks.ts";
 
 export interface ReplicaStepPorts {
@@ -148,9 +140,4 @@ export class ReplicaStep {
 /** Tiny ones are sent whole every time. */
 function isChained({ key, isInQemu }: ReplicatedDisk): boolean {
   return isInQemu && !isAlwaysWhole(key);
-}
-
-function bitmapsOf({ host, tools, vmid }: StepAsked): DiskBitmaps {
-  const process = runningVm(host, vmid);
-  return process === undefined ? imageFileBitmaps(tools) : runningBitmaps(process, host.ids.sha256Hex);
 }

@@ -4,6 +4,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type {
+  ChangesWriter,
   BackupArchives,
   NodeFiles,
   OpenDisks,
@@ -17,7 +18,6 @@ import type {
   ReplicaNotes,
   ReplicaOffer,
   ReplicaVolume,
-  ReplicaWriter,
 } from "@gpve/domain/replication/replica.ts";
 import { conflict, missing, refused } from "@gpve/domain/request/failures.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
@@ -66,7 +66,7 @@ export class Replicas implements ReplicaKeeper {
     });
   }
 
-  async begin(offer: ReplicaOffer, from: string): Promise<ReplicaWriter> {
+  async begin(offer: ReplicaOffer, from: string): Promise<ChangesWriter> {
     const { vmid } = offer;
     if (this.#deps.configs.has(vmid)) throw conflict(`VM ${vmid} is this node's own: it keeps no copy of it`);
     if (runningVm(this.#deps, vmid) !== undefined)
@@ -88,7 +88,7 @@ export class Replicas implements ReplicaKeeper {
     }
   }
 
-  async #writer(delivery: Delivery): Promise<ReplicaWriter> {
+  async #writer(delivery: Delivery): Promise<ChangesWriter> {
     const { tools, notes } = this.#deps;
     const { vmid, generation, base = NO_PARENT, at, disks } = delivery.offer;
     const writer = await tools.createIncremental(notes.delivery(vmid), {

@@ -5,9 +5,9 @@ import type { ImageBitmaps, NodeFiles, OpenDisks } from "@gpve/domain/backup/bac
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { ReplicaOffer, ReplicaPeers } from "@gpve/domain/replication/replica.ts";
-import { conflict } from "@gpve/domain/request/failures.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { findTicket } from "../../guest/find-ticket.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import { endFleece } from "../backup/fleece.ts";
 import { isPaused, type HeldVm, type HeldVmPorts } from "../backup/held-guest.ts";
@@ -44,8 +44,6 @@ interface ReplicateState {
 type Context = StepContext<ReplicateArgs, ReplicateState>;
 
 export const REPLICATE = "replicate";
-const NOTE_PATIENCE_MS = 5_000;
-const NOTE_POLL_MS = 50;
 const BYTES_PER_MB = 1000 ** 2;
 
 export function replicateOperation(
@@ -74,7 +72,7 @@ async function replicate(
   const config = host.configs.get(vmid);
   checkLock(config);
   const disks = await replicatedDisks(host, vmid, config);
-  const ticket = await findTicket(host, ctx);
+  const ticket = await findTicket(host, ctx.args, { signal: ctx.signal, refusal: noTicket(ctx.args) });
   const bytesPerSecond = rate === undefined ? undefined : rate * BYTES_PER_MB;
   const line = await host.moves.peers.replicaLine(ticket, { signal, ...given({ bytesPerSecond }) });
   try {
@@ -124,18 +122,6 @@ async function replicate(
   }
 }
 
-/** The server that asks for the run has noted it; its note may take a moment to come here. */
-async function findTicket(host: ReplicatePorts, { args, signal }: Context): Promise<GuestMove> {
-  for (let waited = 0; waited < NOTE_PATIENCE_MS; waited += NOTE_POLL_MS) {
-    const found = host.moves.find(args.vmid, args.moveId);
-    if (found?.from.node === host.configs.node && found.to.node === args.target) return found;
-    await host.clock.sleep(NOTE_POLL_MS, signal);
-  }
-  throw conflict(
-    `no server has allowed this node to copy VM ${args.vmid} to node '${args.target}': ask for it again`,
-  );
-}
-
 /** QEMU keeps no old blocks any more. */
 async function endFleeces(host: ReplicatePorts, tools: NodeFiles, held: HeldVm): Promise<void> {
   const process = runningVm(host, held.vmid);
@@ -151,4 +137,8 @@ async function release(host: ReplicatePorts, tools: NodeFiles, { state, log }: C
     await thawFilesystems(host, held.vmid).catch((err: unknown) => log(`cannot thaw: ${String(err)}`));
   for (const { scratch } of held.fleeced) await tools.removeFile(scratch);
   delete state.held;
+}
+
+function noTicket({ vmid, target }: ReplicateArgs): string {
+  return `no server has allowed this node to copy VM ${vmid} to node '${target}': ask for it again`;
 }

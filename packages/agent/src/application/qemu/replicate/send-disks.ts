@@ -1,11 +1,11 @@
 // The disks of a VM as they are at one moment, to the node that keeps a copy: through its own QEMU while it runs, through
 // qemu-nbd while it does not.
-import type { DiskAccess, NodeFiles, OpenDisks, TrackedDisk } from "@gpve/domain/backup/backup-ports.ts";
-import type { ReplicaWriter } from "@gpve/domain/replication/replica.ts";
+import type { ChangesWriter, DiskAccess, NodeFiles, OpenDisks } from "@gpve/domain/backup/backup-ports.ts";
 import { copyChanges, copyWhole, type CopyWork } from "../backup/copy-changes.ts";
 import { beginFleece, type Fleece } from "../backup/fleece.ts";
 import type { Fleeced } from "../backup/fleecing-images.ts";
 import { whileFrozen, type HeldVm, type HeldVmPorts } from "../backup/held-guest.ts";
+import type { DiskSource } from "../chain/archive-target.ts";
 import { runningVm } from "../running-vm.ts";
 import type { ReplicaStep } from "./replica-step.ts";
 import type { ReplicatedDisk } from "./replicated-disks.ts";
@@ -16,13 +16,8 @@ export interface SendDisks {
   readonly held: HeldVm;
   readonly disks: readonly ReplicatedDisk[];
   readonly step: ReplicaStep;
-  readonly writer: ReplicaWriter;
+  readonly writer: ChangesWriter;
   readonly work: Parameters<typeof whileFrozen>[2];
-}
-
-interface Source {
-  whole<T>(use: (disk: DiskAccess) => Promise<T>): Promise<T>;
-  tracked<T>(bitmap: string, use: (disk: TrackedDisk) => Promise<T>): Promise<T>;
 }
 
 export async function sendDisks(send: SendDisks): Promise<void> {
@@ -58,7 +53,7 @@ export function scratchFiles(disks: readonly ReplicatedDisk[], vmid: number, fol
     .map(({ key }) => ({ key, scratch: `${folder}/replicate-${vmid}-${key}.qcow2` }));
 }
 
-function fileSource(tools: OpenDisks, { node, format, backing }: ReplicatedDisk): Source {
+function fileSource(tools: OpenDisks, { node, format, backing }: ReplicatedDisk): DiskSource {
   const image = { node, format, backing, access: "ro" } as const;
   return {
     whole: (use) => tools.withImage(image, use),
@@ -66,7 +61,7 @@ function fileSource(tools: OpenDisks, { node, format, backing }: ReplicatedDisk)
   };
 }
 
-function fleecedSource(tools: OpenDisks, fleece: Fleece, key: string): Source {
+function fleecedSource(tools: OpenDisks, fleece: Fleece, key: string): DiskSource {
   const name = fleece.exportName(key);
   const reading = async <D extends DiskAccess, T>(
     opening: Promise<D>,
@@ -89,7 +84,7 @@ function fleecedSource(tools: OpenDisks, fleece: Fleece, key: string): Source {
 async function sendOne(
   { step, disks, writer, work }: SendDisks,
   disk: ReplicatedDisk,
-  source: Source,
+  source: DiskSource,
 ): Promise<void> {
   const device = disks.indexOf(disk);
   const bitmap = step.bitmapFor(disk.key);

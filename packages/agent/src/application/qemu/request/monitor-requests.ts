@@ -7,7 +7,7 @@ import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import { monitorRight } from "@gpve/domain/vm/running/monitor-commands.ts";
 import { parseKeys } from "@gpve/domain/vm/running/send-keys.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
-import { requireRunning, runningVm } from "../running-vm.ts";
+import { requireRunningVm, runningVm } from "../running-vm.ts";
 import { requireRootFor } from "./vm-tasks.ts";
 
 export interface MonitorRequestPorts {
@@ -24,7 +24,7 @@ export async function sendKeys(
 ): Promise<null> {
   requireRootFor({ skiplock }, ctx);
   host.configs.get(vmid);
-  await requireRunning(host, vmid).qmp.execute("send-key", { keys: parseKeys(key) }, ctx);
+  await requireRunningVm(host, vmid).qmp.execute("send-key", { keys: parseKeys(key) }, ctx);
   return null;
 }
 
@@ -37,7 +37,7 @@ export async function giveCommand(
   requireMayCommand(command, ctx);
   host.configs.get(vmid);
   try {
-    const { qmp } = requireRunning(host, vmid);
+    const { qmp } = requireRunningVm(host, vmid);
     const args = { "command-line": command };
     return await qmp.execute("human-monitor-command", args, { signal: ctx.signal, timeoutMs: TIMEOUT_MS });
   } catch (err) {

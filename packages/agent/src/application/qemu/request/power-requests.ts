@@ -11,7 +11,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { stateStorage, type RamVolumePorts } from "../snapshot/ram-volume.ts";
 import { isDeafToButton, statusOf } from "../power/stop-vm.ts";
 import { requireRootFor, submitVmTask } from "./vm-tasks.ts";
-import { requireRunning, runningVm } from "../running-vm.ts";
+import { requireRunningVm, runningVm } from "../running-vm.ts";
 
 export interface PowerRequestDeps {
   readonly host: RamVolumePorts;
@@ -80,7 +80,7 @@ export async function requestReboot(
   ctx: RequestContext,
 ): Promise<string> {
   await refusePaused(host, vmid);
-  requireRunning(host, vmid);
+  requireRunningVm(host, vmid);
   const args = { forceStop: false, ...given({ timeoutSeconds: timeout }) };
   return submitVmTask(engine, "qmreboot", vmid, args, ctx);
 }
@@ -91,7 +91,7 @@ export function requestReset(
   ctx: RequestContext,
 ): Promise<string> {
   requireRootFor({ skiplock }, ctx);
-  requireRunning(host, vmid);
+  requireRunningVm(host, vmid);
   return submitVmTask(engine, "qmreset", vmid, { skiplock: skiplock ?? false }, ctx);
 }
 
@@ -101,7 +101,7 @@ export function requestSuspend(
   ctx: RequestContext,
 ): Promise<string> {
   requireRootFor({ skiplock }, ctx);
-  requireRunning(host, vmid);
+  requireRunningVm(host, vmid);
   if (todisk !== true) return submitVmTask(engine, "qmpause", vmid, { skiplock: skiplock ?? false }, ctx);
   ctx.access.require(`/vms/${vmid}`, ["VM.Config.Disk"]);
   const config = host.configs.get(vmid);
@@ -119,7 +119,7 @@ export function requestResume(
 ): Promise<string> {
   requireRootFor({ skiplock, nocheck }, ctx);
   const config = host.configs.find(vmid);
-  if (config === undefined || !hasLock(config, "suspended")) requireRunning(host, vmid);
+  if (config === undefined || !hasLock(config, "suspended")) requireRunningVm(host, vmid);
   return submitVmTask(engine, "qmresume", vmid, { skiplock: skiplock ?? false }, ctx);
 }
 

@@ -20,7 +20,7 @@ import { freeVolume } from "../config/free-volumes.ts";
 import { mirrorDisk, mirrorJob } from "../disk/mirror-disk.ts";
 import { Pace } from "../../guest/backup/pace.ts";
 import type { RestoreArgs, RestoreState, RestoreWork } from "./restore-request.ts";
-import { requireRunning, runningVm } from "../running-vm.ts";
+import { requireRunningVm, runningVm } from "../running-vm.ts";
 import { attachedFile, fileOf, volumeOf } from "../../guest/guest-storages.ts";
 import type { VmStarter } from "../start/vm-starter.ts";
 import type { StartPlanPorts } from "../start/start-plan.ts";
@@ -186,7 +186,7 @@ async function mirrorAll(
   work: RestoreWork,
 ): Promise<void> {
   const moving = disks.filter(({ overlay }) => overlay !== undefined);
-  const process = requireRunning(host, vmid);
+  const process = requireRunningVm(host, vmid);
   const live = { host, vmid, process, log: work.log };
   for (const [index, { key, volid }] of moving.entries()) {
     work.log(`restore-${key}: copying what the guest has not read yet`);

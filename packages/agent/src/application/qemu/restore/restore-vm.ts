@@ -24,7 +24,7 @@ import { restoreRefused, type RestoreArgs, type RestoreState } from "./restore-r
 import {
   fillVolumes,
   makeCloudinitDiscs,
-  makeVolumes,
+  makeRestoredVolumes,
   requireAllowed,
   type RestoreVolumesPorts,
 } from "./restore-volumes.ts";
@@ -154,7 +154,7 @@ async function restoreFrom(
     log(`DEV: dev_id=${id} size: ${size} devname: ${name}`);
   if (reader.header.configs.has("qemu-server.fw"))
     warn("the archive's firewall rules are left out: this version has no firewall of guests");
-  await makeVolumes(host, args, reader, conf, state, ctx);
+  await makeRestoredVolumes(host, args, reader, conf, state, ctx);
   await makeCloudinitDiscs(host, args, conf, state, ctx);
   const values = restoredValues(host, args, state, conf, warn);
   const microvm = restoredMicrovm(host, conf, args);

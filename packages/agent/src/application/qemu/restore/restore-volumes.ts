@@ -19,7 +19,7 @@ export interface RestoreVolumesPorts extends CloudinitDrivePorts {
 
 const DEFAULT_STORAGE = "local";
 
-export async function makeVolumes(
+export async function makeRestoredVolumes(
   host: RestoreVolumesPorts,
   args: RestoreArgs,
   reader: ArchiveReader,

@@ -9,7 +9,7 @@ import { ramVolumeBytes } from "@gpve/domain/vm/snapshot/ram-volume-size.ts";
 import type { SavedVmState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import { requireRunning } from "../running-vm.ts";
+import { requireRunningVm } from "../running-vm.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 
@@ -37,7 +37,7 @@ export async function allocateRamVolume(
   work: { readonly signal: AbortSignal; readonly begun: (vmstate: string) => Promise<void> },
 ): Promise<SavedVmState> {
   const { vmid, storage, name } = request;
-  const process = requireRunning(host, vmid);
+  const process = requireRunningVm(host, vmid);
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
   const own = plugin.own(vmid, `vm-${vmid}-state-${name}`, "raw");

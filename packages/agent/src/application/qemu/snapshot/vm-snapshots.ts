@@ -26,7 +26,7 @@ import {
 import { letGo } from "./hold-guest.ts";
 import { cancelMigration, continueFromRam, loadRam, RamSave } from "./ram-state.ts";
 import { SAVED_RAM, allocateRamVolume, stateStorage, type RamVolumePorts } from "./ram-volume.ts";
-import { requireRunning, runningVm } from "../running-vm.ts";
+import { requireRunningVm, runningVm } from "../running-vm.ts";
 import { attachedFile, volumeOf } from "../../guest/guest-storages.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
@@ -136,7 +136,7 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
   }
 
   async beginState(snapshot: VmValues): Promise<void> {
-    const process = requireRunning(this.#host, this.vmid);
+    const process = requireRunningVm(this.#host, this.vmid);
     const { status } = await process.qmp.execute("query-status");
     this.#resumes = status === "running";
     await this.#task.begun({ resumes: this.#resumes });
@@ -215,7 +215,7 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
   async start(state: StartFromState): Promise<void> {
     await volumeOf(this.#host, state.vmstate).plugin.activate();
     await this.#host.starter.start({ vmid: this.vmid, from: state }, this.#task);
-    const process = requireRunning(this.#host, this.vmid);
+    const process = requireRunningVm(this.#host, this.vmid);
     try {
       const file = await attachedFile(this.#host, state.vmstate, SAVED_RAM);
       await loadRam(this.#host, process, file, this.#task.signal);

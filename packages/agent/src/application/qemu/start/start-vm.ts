@@ -40,7 +40,7 @@ import {
   type TakenDevices,
 } from "./take-devices.ts";
 import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
-import { requireRunning, runningVm } from "../running-vm.ts";
+import { requireRunningVm, runningVm } from "../running-vm.ts";
 import { SAVED_RAM } from "../snapshot/ram-volume.ts";
 import { attachedFile, volumeOf } from "../../guest/guest-storages.ts";
 import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
@@ -146,7 +146,7 @@ async function resumeFromDisk(
   await volumeOf(host, vmstate).plugin.activate();
   work.log(`activating and using '${vmstate}' as vmstate`);
   await startQemu(host, { ...args, paused: true }, values, files, work, beforeStart);
-  const process = requireRunning(host, vmid);
+  const process = requireRunningVm(host, vmid);
   try {
     await loadRam(host, process, await attachedFile(host, vmstate, SAVED_RAM), work.signal);
     await host.configs.change(vmid, endSuspend);

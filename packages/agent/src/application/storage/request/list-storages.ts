@@ -13,11 +13,10 @@ import {
 } from "@gpve/domain/storage/definition.ts";
 import { badStorageParameter, storageRefused } from "@gpve/domain/storage/failures.ts";
 import { parseOvf } from "@gpve/domain/storage/ovf.ts";
+import { STORAGE_SEEN_WITH } from "@gpve/domain/storage/seen-with.ts";
 import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import { importMetadata, withFileSizes } from "./import-metadata.ts";
 import { askedVolume, type StorageRequestDeps } from "./storage-requests.ts";
-
-const SEEN_WITH = ["Datastore.Audit", "Datastore.AllocateSpace"];
 
 export async function listStorages(
   deps: StorageRequestDeps,
@@ -36,7 +35,7 @@ export async function listStorages(
       if (!wanted.some((each) => isContentType(each) && each !== "none" && has.has(each))) continue;
     }
     found = true;
-    if (!ctx.access.has(`/storage/${definition.storage}`, SEEN_WITH, "any")) continue;
+    if (!ctx.access.has(`/storage/${definition.storage}`, STORAGE_SEEN_WITH, "any")) continue;
     if (enabled === true && definition.options["disable"] === true) continue;
     if (target !== undefined && target !== storages.node && target !== "localhost") {
       if (!isShared(definition)) continue;

@@ -7,6 +7,7 @@
 //
 // On the port `gpve` it tells the node what runs (`pods …`, `words …`) and is told what to do (`restart PART`, `volumes`,
 // `drop VOLUME`, `stop`).
+import type { GuestScript } from "../memory-root.ts";
 
 const shell = (text: string): string => `#!/bin/sh\n${text.trimStart()}`;
 const PATHS = "/opt/gpve/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -202,13 +203,7 @@ reboot -f
 
 const profile = `export PATH=${PATHS} HOME=/\n`;
 
-export interface WorkerScript {
-  readonly path: string;
-  readonly text: string;
-  readonly executable: boolean;
-}
-
-export const WORKER_SCRIPTS: readonly WorkerScript[] = [
+export const WORKER_SCRIPTS: readonly GuestScript[] = [
   { path: "etc/inittab", text: inittab, executable: false },
   { path: "etc/profile", text: profile, executable: false },
   { path: "etc/passwd", text: "root:x:0:0:root:/:/bin/sh\n", executable: false },

@@ -83,7 +83,7 @@ export class MachineImages {
 
   async #parts(base: string, version: string): Promise<Omit<WorkerDiskParts, "base">> {
     const { program, kubernetes, imageFolder } = this.#deps;
-    const images = workerImages(imageFolder, program);
+    const images = await workerImages(imageFolder, program);
     const file = (from: string, to: string) => ({ from, to: `opt/gpve/${to}` });
     const programs = [
       ...["kubelet", "kube-proxy"].map((name) => file(kubernetes(version, name), `bin/${name}`)),

@@ -40,6 +40,7 @@ import { sumUsage } from "../../guest-process/sum-usage.ts";
 import type { SupervisedQemus } from "../../guest-process/supervised-qemus.ts";
 import type { ClusterKeys } from "../../vcluster/cluster-keys.ts";
 import type { ClusterNetworks } from "../../vcluster/network/cluster-network.ts";
+import { networkOf } from "../network-of.ts";
 import { tarArchive, type TarEntry } from "../tar-archive.ts";
 import { ensureVnodeKeys } from "../vnode-keys.ts";
 import { VnodeVolumes } from "../vnode-volumes.ts";
@@ -83,7 +84,7 @@ export class MachineVnodeHost {
     const { processes, networks, qemu, accelerator } = this.#deps;
     const id = machineId(cluster.name, vnode);
     if (this.#running(cluster.name, vnode) !== undefined) return;
-    const index = indexOf(cluster);
+    const index = networkOf(cluster);
     const image = await this.#deps.images(cluster.version, signal);
     await this.#write(cluster, vnode);
     const own = await this.#ownDisk(cluster.name, vnode);
@@ -173,7 +174,7 @@ export class MachineVnodeHost {
   /** Machines know the ways to each other from the start: the control plane is told. */
   async route(cluster: KeptCluster): Promise<void> {
     const { networks, list } = this.#deps;
-    const index = indexOf(cluster);
+    const index = networkOf(cluster);
     for (const vnode of list(cluster.name))
       await networks.route(index, undefined, {
         network: podNetworkOf(cluster, vnode),
@@ -226,7 +227,7 @@ export class MachineVnodeHost {
 
   async #write(cluster: KeptCluster, vnode: KeptVnode): Promise<void> {
     const { keysOf, endpoint, clock, networks } = this.#deps;
-    const index = indexOf(cluster);
+    const index = networkOf(cluster);
     const { address } = networks.worker(index, vnode.slot);
     const folder = this.#file(cluster.name, vnode, "etc");
     mkdirSync(join(folder, "net.d"), { recursive: true, mode: 0o700 });
@@ -265,7 +266,7 @@ export class MachineVnodeHost {
     const folder = this.#file(cluster, vnode, "etc");
     const names = this.#volumes(cluster, vnode).asked();
     writeFileAtomic(join(folder, "volumes"), names.map((name) => `${name}\n`).join(""));
-    await writeDisk(this.#file(cluster, vnode, "settings.raw"), packed(folder));
+    await writeDisk(this.#file(cluster, vnode, "settings.raw"), await packed(folder));
   }
 
   #volumes(cluster: string, vnode: KeptVnode): VnodeVolumes {
@@ -318,11 +319,6 @@ function machineId(cluster: string, { slot }: KeptVnode): string {
   return `${cluster}.w${slot}-machine`;
 }
 
-function indexOf({ name, network }: KeptCluster): number {
-  if (network !== undefined) return network;
-  throw new AppError("internal.error", `virtual cluster ${name} has no network`);
-}
-
 function podNetworkOf({ spec }: KeptCluster, { slot, name }: KeptVnode): string {
   const found = podNetwork(spec.podCidr, slot);
   if (found !== undefined) return found;
@@ -339,7 +335,7 @@ function macOf({ slot }: KeptVnode): string {
 }
 
 /** What is in a folder, for root alone. */
-function packed(folder: string): Buffer {
+function packed(folder: string): Promise<Buffer> {
   const entries = readdirSync(folder, { recursive: true, encoding: "utf8" })
     .toSorted()
     .map((path): TarEntry => {

@@ -1,6 +1,7 @@
 // Block nodes of a copy that takes the place of a running guest's drive. It comes with a throttle filter of its own and
 // replaces the drive from the top: where a drive has an I/O thread, QEMU before 9.0 hangs when only the image below the
 // filter is replaced.
+import { isObject } from "@gpve/contracts/json-object.ts";
 import type { Drive } from "../../config/property-types.ts";
 import {
   copyTopName,
@@ -69,8 +70,4 @@ function writable(node: JsonObject): JsonObject {
 
 function nameOf(node: JsonValue | undefined): JsonValue {
   return (isObject(node) ? node["node-name"] : node) ?? null;
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

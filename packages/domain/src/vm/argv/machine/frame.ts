@@ -5,9 +5,7 @@ import type { Build } from "../build.ts";
 import { escapeComma } from "../text/option-text.ts";
 import type { Smbios1 } from "../../config/property-types.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
-
-/** No new processes, no new privileges, no scheduler games: a guest that breaks out of QEMU finds little. */
-const SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+import { QEMU_SANDBOX } from "./sandbox.ts";
 
 const SMBIOS_FIELDS = ["family", "manufacturer", "product", "serial", "sku", "uuid", "version"] as const;
 
@@ -39,7 +37,7 @@ function addStockFrame(build: Build): void {
   cmd.push(paths.binary, "-name", `guest=${name},debug-threads=on`);
   const uuid = guestUuid(build);
   if (uuid !== undefined) cmd.push("-uuid", uuid);
-  cmd.push("-no-user-config", "-sandbox", SANDBOX);
+  cmd.push("-no-user-config", "-sandbox", QEMU_SANDBOX);
   if (options.exitOnShutdown !== true) cmd.push("-no-shutdown");
   cmd.push(...monitorArguments(paths));
 }

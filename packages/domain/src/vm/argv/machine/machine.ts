@@ -28,7 +28,8 @@ export interface MachineChoice {
   readonly oldRoms: boolean;
 }
 
-const FAMILY: Readonly<Record<string, string>> = { pc: "pc-i440fx", q35: "pc-q35", virt: "virt" };
+/** What QEMU calls the machines that PVE calls so. */
+export const FAMILY: Readonly<Record<string, string>> = { pc: "pc-i440fx", q35: "pc-q35", virt: "virt" };
 const OLDEST_QEMU = { major: 6, minor: 0 };
 /** The layout of VMs that name no machine version: the newest one this code knows. */
 const NEWEST_LAYOUT: Version = { major: 11, minor: 0, pve: 2 };

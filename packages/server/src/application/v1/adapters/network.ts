@@ -1,13 +1,12 @@
 // Bridges of all nodes, one object for each name, with the VLANs that guests' cards have on it.
 import { networkKind } from "@gpve/contracts/v1/kinds/network.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { CollectionDef } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../../node/collections.ts";
-import { byName } from "../adapter.ts";
-import type { KindAdapter, RawObject, Reader } from "../adapter.ts";
+import { byName, type KindAdapter, type RawObject, type Reader } from "../adapter.ts";
 
 export function networkAdapter({ board }: { readonly board: NodeBoard }): KindAdapter {
   const all = (reader: Reader): readonly RawObject[] => {

@@ -1,7 +1,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { nodeKind } from "@gpve/contracts/v1/kinds/node.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { ConditionStatus } from "@gpve/domain/condition/condition-times.ts";
 import type { NodeRecord } from "@gpve/domain/node/record.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
@@ -15,8 +15,7 @@ import { nodeResources, type NodeResources, type NodeTenant } from "@gpve/domain
 import { clusterShares } from "@gpve/domain/vcluster/cluster-shares.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { formatTaint, parseTaint, type Taint } from "@gpve/domain/node/taint.ts";
-import { byName } from "../adapter.ts";
-import type { KindAdapter, RawObject, Reader } from "../adapter.ts";
+import { byName, type KindAdapter, type RawObject, type Reader } from "../adapter.ts";
 
 export interface NodeAdapterDeps {
   readonly board: NodeBoard;

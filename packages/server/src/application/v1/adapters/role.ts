@@ -1,5 +1,5 @@
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { roleKind } from "@gpve/contracts/v1/kinds/role.ts";
 import { BUILTIN_ROLES, isBuiltinRole, isPrivilege } from "@gpve/domain/access/builtin-roles.ts";
 import { privilegesOfRules, rulesOfPrivileges, type RoleRule } from "@gpve/domain/access/role-rules.ts";
@@ -8,8 +8,7 @@ import type { Role } from "@gpve/domain/access/types.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { removeAclEntries } from "../../access/acl.ts";
 import { rolesDef } from "@gpve/domain/access/collections.ts";
-import { byName } from "../adapter.ts";
-import type { KindAdapter, RawObject } from "../adapter.ts";
+import { byName, type KindAdapter, type RawObject } from "../adapter.ts";
 import { mergePatch, sameJson } from "../merge-patch.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 

@@ -1,7 +1,8 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { storageKind } from "@gpve/contracts/v1/kinds/storage.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
@@ -19,13 +20,12 @@ import {
   type StorageOptionValue,
 } from "@gpve/domain/storage/definition.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
-import type { StorageWork } from "../../storage/storage-work.ts";
-import { byName } from "../adapter.ts";
-import type { KindActions, KindAdapter, RawObject, Reader } from "../adapter.ts";
+import type { StorageChanges } from "../../storage/storage-work.ts";
+import { byName, type KindActions, type KindAdapter, type RawObject, type Reader } from "../adapter.ts";
 
 export interface StorageAdapterDeps {
   readonly board: NodeBoard;
-  readonly storageWork: StorageWork;
+  readonly storageWork: StorageChanges;
 }
 
 /** Definitions of storages, with what nodes report of them. */
@@ -66,7 +66,7 @@ export function storageAdapter({ board, storageWork }: StorageAdapterDeps): Kind
   };
 }
 
-function actions(work: StorageWork): KindActions {
+function actions(work: StorageChanges): KindActions {
   return {
     secrets: new Set(),
     settle: (reader, { name, spec }) => {
@@ -206,7 +206,5 @@ function statusOf(definition: StorageDefinition, board: NodeBoard, reader: Reade
 }
 
 function bad(field: string, why: string): AppError {
-  return new AppError("request.invalid", `the Storage is not valid: ${field} ${why}`, {
-    errors: { [field]: why },
-  });
+  return invalidField(field, why, `the Storage is not valid: ${field} ${why}`);
 }

@@ -1,14 +1,10 @@
 import { given } from "@gpve/contracts/given.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { taskKind } from "@gpve/contracts/v1/kinds/task.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
-import { taskOfRecord, taskRecordId } from "@gpve/domain/task/task-record.ts";
-import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
-import { EXIT_INTERRUPTED, statusTypeOf } from "@gpve/domain/task/task.ts";
-import type { Task } from "@gpve/domain/task/task.ts";
+import { taskOfRecord, taskRecordId, type TaskRecord, taskRecords } from "@gpve/domain/task/task-record.ts";
+import { EXIT_INTERRUPTED, statusTypeOf, type Task } from "@gpve/domain/task/task.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
-import { taskRecords } from "@gpve/domain/task/task-record.ts";
-import { byName } from "../adapter.ts";
-import type { KindAdapter, RawObject } from "../adapter.ts";
+import { byName, type KindAdapter, type RawObject } from "../adapter.ts";
 
 /** Of an operation. */
 export interface TaskProgress {

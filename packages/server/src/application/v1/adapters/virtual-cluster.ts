@@ -1,7 +1,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import { virtualClusterKind } from "@gpve/contracts/v1/kinds/virtual-cluster.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import {
   DEFAULT_TENANT,

@@ -1,6 +1,6 @@
 // What is so about a VM, and why, in the words that Kubernetes made known: type, status, reason, message, since when.
 import { given } from "@gpve/contracts/given.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { NodeHealth } from "@gpve/domain/node/runtime.ts";
 import { type ConditionClock, sinceOf } from "./node.ts";
 import type { ShownPhase } from "../../phase/vm-phases.ts";

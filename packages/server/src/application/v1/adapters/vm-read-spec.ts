@@ -2,13 +2,13 @@
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { SchedulingRules } from "@gpve/domain/scheduler/model.ts";
 import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { settledConfig } from "@gpve/domain/vm/config/settled-config.ts";
 import { splitGrowth, type SplitGrowth } from "@gpve/domain/vm/spec/disk-growth.ts";
-import { invalidField } from "@gpve/domain/vm/spec/quantity.ts";
 import { toValues } from "@gpve/domain/vm/spec/spec-values.ts";
 import { withDiskStorage, withVmDefaults, type VmDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
 import { toTypedSpec, type TypedVmSpec } from "@gpve/domain/vm/spec/typed-spec.ts";

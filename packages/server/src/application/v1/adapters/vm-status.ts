@@ -1,6 +1,6 @@
 // How a VM is: its configuration from the store, the rest from what its node reports.
 import { given } from "@gpve/contracts/given.ts";
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeHealth } from "@gpve/domain/node/runtime.ts";
 import { pendingRows } from "@gpve/domain/vm/change/pending.ts";

@@ -1,5 +1,5 @@
 // What is shown of the replicas of a control plane.
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";

@@ -1,5 +1,5 @@
 // What is shown of the standby of a cluster's store, and of a cluster that goes on from one.
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { boundOf, standbyRefusal } from "@gpve/domain/vcluster/standby/standby.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";

@@ -15,7 +15,9 @@ export function createNotYetHandlers(): PveHandlers {
       throw parameterError({ id: `No such job '${id}'` });
     },
     "GET /cluster/metrics/server": () => [],
-    "GET /cluster/metrics/server/{id}": ({ id }) => notThere(`status server entry '${id}' does not exist`),
+    "GET /cluster/metrics/server/{id}": ({ id }) => {
+      throw missing(`status server entry '${id}' does not exist`);
+    },
     "GET /cluster/notifications/endpoints/gotify": () => [],
     "GET /cluster/notifications/endpoints/sendmail": () => [],
     "GET /cluster/notifications/endpoints/smtp": () => [],
@@ -28,8 +30,4 @@ export function createNotYetHandlers(): PveHandlers {
       url: SUBSCRIPTION_INFO,
     }),
   };
-}
-
-function notThere(text: string): never {
-  throw missing(text);
 }

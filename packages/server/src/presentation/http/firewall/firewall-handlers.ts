@@ -61,21 +61,17 @@ function emptyLog(): PveReply {
 }
 
 function noRule({ pos }: { readonly pos?: number }): never {
-  return notThere(`no rule at position ${pos}`);
+  throw missing(`no rule at position ${pos}`);
 }
 
 function noGroup({ group }: { readonly group: string }): never {
-  return notThere(`no such security group '${group}'`);
+  throw missing(`no such security group '${group}'`);
 }
 
 function noSet({ name }: { readonly name: string }): never {
-  return notThere(`no such IPSet '${name}'`);
+  throw missing(`no such IPSet '${name}'`);
 }
 
 function noAlias(): never {
   throw parameterError({ name: "no such alias" });
-}
-
-function notThere(text: string): never {
-  throw missing(text);
 }

@@ -1,3 +1,4 @@
+import { pathSegments } from "@gpve/domain/schema/path-segments.ts";
 import { percentDecode } from "../form.ts";
 
 export interface ApiPath {
@@ -21,14 +22,10 @@ export function splitApiPath(rawPath: string): ApiPath {
   // What nearly every client sends, without a pattern.
   if (decoded.startsWith(USUAL) && decoded.charCodeAt(USUAL.length) !== SLASH) {
     const rest = decoded.slice(USUAL.length - 1);
-    return { format: "json", relative: rest, segments: segmentsOf(rest) };
+    return { format: "json", relative: rest, segments: pathSegments(rest) };
   }
   const match = formatPattern.exec(decoded);
   if (match === null) return { format: undefined, relative: decoded, segments: [] };
   const relative = match[2] ?? "";
-  return { format: match[1], relative, segments: segmentsOf(relative) };
-}
-
-function segmentsOf(path: string): string[] {
-  return path.split("/").filter((segment) => segment !== "");
+  return { format: match[1], relative, segments: pathSegments(relative) };
 }

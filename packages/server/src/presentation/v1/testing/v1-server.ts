@@ -4,9 +4,8 @@ import type { AddressInfo } from "node:net";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
-import type { Actor, RequestLogger } from "@gpve/domain/request/context.ts";
-import { systemClock } from "@gpve/kit/clock.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
+import { actorOf, type RequestLogger } from "@gpve/domain/request/context.ts";
+import { systemClock, type Clock } from "@gpve/kit/clock.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -253,11 +252,4 @@ export async function startV1(
       if (options.store === undefined) await store.close();
     },
   };
-}
-
-export function actorOf(authid: string): Actor {
-  const at = authid.indexOf("!");
-  return at === -1
-    ? { userid: authid, authid }
-    : { userid: authid.slice(0, at), tokenid: authid.slice(at + 1), authid };
 }

@@ -4,7 +4,7 @@ import type { NodeStates } from "./node-states.ts";
 import type { Placement } from "./select-node.ts";
 
 /** What one step of a service may look at and do. */
-export interface StepContext {
+export interface ServiceStep {
   readonly env: HaEnvironment;
   readonly nodes: NodeStates;
   readonly config: ReadonlyMap<string, ServiceConfig>;
