@@ -1,6 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import { type GuestMove, moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -322,6 +322,27 @@ describe("virtual clusters at a server", () => {
     expect(await clusters.ready("demo", context("w"))).toEqual({});
     reported("Failed", "no bridge");
     await expect(clusters.ready("demo", context("w"))).rejects.toThrow("is Failed: no bridge");
+  });
+
+  test("are waited for no longer than somebody works on them", async () => {
+    const { create, clusters, records, board, clock } = await world();
+    await create("demo");
+    board.accept({
+      ...reportOf([], clock.now()),
+      vclusters: [{ name: "demo", phase: "Initializing", power: "hot" }],
+    });
+    const waited = clusters.ready("demo", context("w")).catch(messageOf);
+    await clock.advance(500);
+    await records.transact((tx) => tx.delete(vclusterCollection, "demo"));
+    await clock.advance(500);
+    expect(await waited).toContain("'demo' was deleted before it ran");
+
+    await create("other");
+    const silent = clusters.ready("other", context("w")).catch(messageOf);
+    onTestFinished(board.start());
+    await clock.advance(60_000);
+    await clock.advance(70_000);
+    expect(await silent).toContain("node n1, which is to run it, says nothing for 120 s");
   });
 
   test("change when they sleep, at their node and in the store", async () => {
