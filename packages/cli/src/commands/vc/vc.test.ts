@@ -277,6 +277,9 @@ describe("gpvectl vc", () => {
     const dropped = await ctl.run(["vc", "rotate-ca", "demo", "--drop-old", "--yes"]);
     expect(dropped.out).toContain("knows its new authority alone");
     expect((await ctl.run(["vc", "rotate-ca", "demo", "--grace", "0"])).code).not.toBe(0);
+    ctl.api.on("POST /api/v1/tenants/shop/vclusters/demo/rotate-ca", { body: { task: upid } });
+    const other = await ctl.run(["vc", "rotate-ca", "demo", "--tenant", "shop"]);
+    expect(other.out).toContain("gpvectl vc rotate-ca demo --tenant shop --drop-old --yes");
   });
 
   test("list, stop, logs, revoke and delete", async () => {
@@ -291,6 +294,34 @@ describe("gpvectl vc", () => {
     expect([sure.code, sure.out]).toEqual([0, expect.stringContaining("Deleted virtual cluster demo")]);
     await ctl.run(["vc", "delete", "demo", "--tenant", "shop", "--yes", "--volumes"]);
     expect(ctl.api.requests.at(-1)?.query.get("force")).toBe("1");
+  });
+
+  test("show says how one is, why it is not ready, and what its workers do", async () => {
+    await using ctl = await withCluster();
+    const vnode = { name: "worker-1", node: "n1", running: true, cpu: 2, memoryBytes: 2 ** 31, pods: 3 };
+    const shown = {
+      ...vc("Failed"),
+      spec: { controlPlane: { tier: "Starter", backingStore: "sqlite" }, workerNodes: { count: 1 } },
+      status: {
+        ...vc("Failed").status,
+        vnodes: [vnode],
+        conditions: [
+          { type: "Ready", status: "False", reason: "Failed", message: "no bridge" },
+          { type: "StandbyInSync", status: "False", message: "one node" },
+        ],
+      },
+    };
+    ctl.api
+      .on("GET /api/v1/vclusters/demo", { body: shown })
+      .on("GET /api/v1/tenants/shop/vclusters/demo", { body: vc("Running") });
+    const { out } = await ctl.run(["vc", "show", "demo"]);
+    expect(out).toMatch(/^Phase: +Failed\nWhy: +no bridge$/m);
+    expect(out).toMatch(/^Tier: +Starter$/m);
+    expect(out).toMatch(/^worker-1 +n1 +yes +3 +2 +- +2\.0 GiB +-$/m);
+    const other = await ctl.run(["vc", "show", "shop/demo"]);
+    expect(other.out).not.toContain("Why");
+    expect(other.err).toContain("gpvectl vc kubeconfig demo --tenant shop --merge");
+    expect(JSON.parse((await ctl.run(["vc", "show", "demo", "-o", "json"])).out)).toEqual(shown);
   });
 
   test("pod shows where one runs, and node pods what runs on a node", async () => {
