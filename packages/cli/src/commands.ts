@@ -134,7 +134,7 @@ import { vcScale } from "./commands/vc/scale.ts";
 import { vcShow } from "./commands/vc/show.ts";
 import { vcRotateCa } from "./commands/vc/rotate-ca.ts";
 import { vcBackup, vcBackups, vcMigrate, vcRestore, vcUpgrade } from "./commands/vc/save.ts";
-import { vcEvents, vcLogs, vcPowerCommands, vcRevoke, vcSleep } from "./commands/vc/power.ts";
+import { vcEvents, vcKubeconfigs, vcLogs, vcPowerCommands, vcRevoke, vcSleep } from "./commands/vc/power.ts";
 import { vmBackup } from "./commands/vm/backup.ts";
 import { vmClone } from "./commands/vm/clone.ts";
 import { vmConfig } from "./commands/vm/config.ts";
@@ -315,6 +315,7 @@ export const allCommands: readonly CommandSpec[] = [
   vcShow,
   vcCreate,
   vcKubeconfig,
+  vcKubeconfigs,
   vcSleep,
   vcRevoke,
   ...vcPowerCommands,

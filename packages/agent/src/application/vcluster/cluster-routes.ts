@@ -14,7 +14,7 @@ import {
   type KeptClusters,
   calledOf,
 } from "@gpve/domain/vcluster/ports.ts";
-import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { readClusterQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/free-networks.ts";
@@ -28,6 +28,7 @@ import {
   type VirtualClusterSpec,
 } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { extraVnodes, totalWorkers, withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
 import { catalogued, installedVersion } from "../component/find-component.ts";
@@ -43,6 +44,7 @@ import {
   START_CLUSTER,
   STOP_CLUSTER,
 } from "./cluster-operations.ts";
+import { listKubeconfigs } from "./list-kubeconfigs.ts";
 import { ALLOWED, type Allowed, requireNow, requireRunning } from "./require-phase.ts";
 import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power/power-operations.ts";
 
@@ -51,6 +53,7 @@ type ClusterRoute =
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}"
   | `PUT /gpve/nodes/{node}/vclusters/{vcluster}/${"sleep-policy" | "quota"}`
   | `POST /gpve/nodes/{node}/vclusters/{vcluster}/${"start" | "stop" | "retry" | "scale" | "kubeconfig" | "sleep" | "wake"}`
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs"
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"
@@ -60,6 +63,8 @@ type ClusterRoute =
 export interface ClusterRouteDeps {
   readonly host: KeptClusters & ClusterAuthority & ClusterKubeconfigs & ClusterGround & ClusterParts;
   readonly vnodes: Pick<VnodeHost, "list" | "pods" | "volumes">;
+  readonly api: ClusterApi;
+  readonly clock: Pick<Clock, "now">;
   readonly components: Pick<ComponentStore, "list">;
   readonly catalogue: readonly Component[];
   readonly engine: Pick<OperationEngine, "submit">;
@@ -181,6 +186,10 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       const ask = { user: ctx.actor?.authid ?? "", lifetimeMs: hours * 3_600_000, ...given({ server }) };
       const { name } = running(asked);
       return deps.awake(name).then(() => host.kubeconfig(running(asked), ask, ctx.signal));
+    },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs": async (asked, ctx) => {
+      await deps.awake(running(asked).name);
+      return listKubeconfigs(deps, running(asked), ctx.signal);
     },
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}": async ({ id, ...asked }, ctx) => {
       await deps.awake(running(asked).name);

@@ -42,6 +42,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
   const host = new FakeClusterHost();
   const { engine } = testEngine();
   const brought: string[] = [];
+  const bindings: unknown[] = [];
   const phases = new ClusterPhases(host, () => undefined);
   const vnodes = new FakeVnodeHost();
   const api = new FakeClusterApi();
@@ -71,6 +72,11 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     host,
     vnodes,
     engine,
+    clock,
+    api: async (_cluster, { path }) =>
+      path.includes("clusterrolebindings?labelSelector=")
+        ? { status: bindings.length === 0 ? 503 : 200, body: { items: bindings } }
+        : { status: 404, body: {} },
     catalogue: [kubernetes],
     components: { list: () => here.map(installed) },
     awake: async () => undefined,
@@ -96,7 +102,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     return ended.state === "done" ? "done" : `${ended.state}: ${ended.error ?? ""}`;
   };
   const make = (spec: object = {}) => run("POST /gpve/nodes/{node}/vclusters", { spec });
-  return { host, run, make, routes, brought, vnodes, api, clock };
+  return { host, run, make, routes, brought, vnodes, api, clock, bindings };
 }
 const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
 const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";
@@ -452,8 +458,15 @@ describe("what a node is asked", () => {
   });
 
   test("a kubeconfig names who asks, while the cluster runs", async () => {
-    const { make, run, routes } = await world();
+    const { make, run, routes, bindings, clock } = await world();
     await make();
+    const list = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs"];
+    await expect(list(base, ctx)).rejects.toThrow("demo does not tell its kubeconfigs: it answered 503");
+    const ends = new Date(clock.now() + 1_000).toISOString();
+    const annotations = { "gpve.io/user": "joe@pve", "gpve.io/ends-at": ends };
+    bindings.push({ metadata: { name: "gpve:kubeconfig:0123456789abcdef", annotations } });
+    const joes = { id: "0123456789abcdef", user: "joe@pve", expiresAt: clock.now() + 1_000 };
+    expect(await list(base, ctx)).toEqual([joes]);
     const kubeconfig = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig"];
     expect(await kubeconfig({ ...base, hours: 1 }, ctx)).toMatchObject({ kubeconfig: "joe@pve@demo" });
     const revoke = routes["DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"];

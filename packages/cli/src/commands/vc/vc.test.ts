@@ -324,6 +324,21 @@ describe("gpvectl vc", () => {
     expect(JSON.parse((await ctl.run(["vc", "show", "demo", "-o", "json"])).out)).toEqual(shown);
   });
 
+  test("kubeconfigs are listed with whose they are, so that one can be revoked", async () => {
+    await using ctl = await withCluster();
+    const id = "0123456789abcdef";
+    ctl.api
+      .on("GET /api/v1/vclusters/demo/kubeconfigs", {
+        body: { kubeconfigs: [{ id, user: "joe@pve", expiresAt: "2030-01-01T00:00:00Z" }] },
+      })
+      .on("GET /api/v1/tenants/shop/vclusters/demo/kubeconfigs", { body: { kubeconfigs: [] } });
+    expect((await ctl.run(["vc", "kubeconfigs", "demo"])).out).toMatch(
+      /^0123456789abcdef +joe@pve +2030-01-01 00:00:00Z$/m,
+    );
+    const none = await ctl.run(["vc", "kubeconfigs", "shop/demo"]);
+    expect(none.err).toContain("No kubeconfig is good.");
+  });
+
   test("pod shows where one runs, and node pods what runs on a node", async () => {
     await using ctl = await withCluster();
     const place = {
