@@ -224,11 +224,12 @@ function requireNoVolumes(
 ): void {
   for (const vnode of extraVnodes(wanted, vnodes.list(cluster))) {
     const has = vnodes.volumes(cluster, vnode);
-    if (has.length > 0)
-      throw new AppError(
-        "object.conflict",
-        `${vnode.name} has ${has.length} persistent volumes, which would go with it: delete their claims first (${has.slice(0, 3).join(", ")})`,
-      );
+    if (has.length === 0) continue;
+    const many = has.length === 1 ? "a persistent volume" : `${has.length} persistent volumes`;
+    throw new AppError(
+      "object.conflict",
+      `${vnode.name} has ${many}, which would go with it: delete what claims it first (${has.slice(0, 3).join(", ")}; kubectl get pvc --all-namespaces)`,
+    );
   }
 }
 

@@ -411,6 +411,10 @@ describe("workers", () => {
     expect(await pods(base, ctx)).toEqual([{ ...row, uid: "u" }]);
     expect(() => pods({ ...base, tenant: "evil" }, ctx)).toThrow("there is no virtual cluster");
     expect(await routes["GET /gpve/nodes/{node}/vcluster-pods"]({ node: "n1" }, ctx)).toHaveLength(1);
+    vnodes.folders.add("demo/worker-2/pvc-1");
+    await expect(run(at("scale"), { workers: 1 })).rejects.toThrow(
+      "worker-2 has a persistent volume, which would go with it: delete what claims it first (pvc-1;",
+    );
     vnodes.broken.add("start");
     expect(await run(at("scale"), { workers: 3 })).toContain("start is broken");
     expect(host.get("demo")?.phase).toBe("Failed");

@@ -248,6 +248,8 @@ describe("gpvectl vc", () => {
     expect((await ctl.run(["vc", "backup", "demo", "--protected"])).out).toContain("demo is backed up");
     expect((await ctl.run(["vc", "backups", "demo"])).out).toMatch(/^local:backup\/x .*first/m);
     expect((await ctl.run(["vc", "restore", "copy"])).err).toContain("say which backup");
+    const odd = await ctl.run(["vc", "restore", "copy", "--from", "x.tar.gz"]);
+    expect(odd.err).toContain("'x.tar.gz' is no backup: say it as gpvectl vc backups NAME shows it");
     const made = await ctl.run(["vc", "restore", "copy", "--from", "local:backup/x", "--workers", "0"]);
     expect(made.out).toContain("Virtual cluster copy is restored");
     const over = ["vc", "restore", "demo", "--from", "local:backup/x", "--over"];
@@ -288,6 +290,12 @@ describe("gpvectl vc", () => {
     expect((await ctl.run(["vc", "stop", "demo"])).out).toContain("Virtual cluster demo is stopped");
     expect((await ctl.run(["vc", "logs", "demo"])).out).toContain("kube-apiserver: hello");
     expect((await ctl.run(["vc", "revoke", "demo", "abc"])).out).toContain("has no rights any more");
+    ctl.api.on("DELETE /api/v1/vclusters/demo/kubeconfigs/def", {
+      status: 404,
+      headers: { "content-type": "application/problem+json" },
+      body: { code: "object.not_found", detail: "virtual cluster demo has no kubeconfig 'def'" },
+    });
+    expect((await ctl.run(["vc", "revoke", "demo", "def"])).err).toContain("gpvectl vc kubeconfigs demo.");
     const unsure = await ctl.run(["vc", "delete", "demo", "--tenant", "shop"]);
     expect([unsure.code === 0, unsure.err]).toEqual([false, expect.stringContaining("--yes")]);
     const sure = await ctl.run(["vc", "delete", "demo", "--tenant", "shop", "--yes"]);
@@ -317,6 +325,7 @@ describe("gpvectl vc", () => {
     const { out } = await ctl.run(["vc", "show", "demo"]);
     expect(out).toMatch(/^Phase: +Failed\nWhy: +no bridge$/m);
     expect(out).toMatch(/^Tier: +Starter$/m);
+    expect(out).toMatch(/^Standby: +one node$/m);
     expect(out).toMatch(/^worker-1 +n1 +yes +3 +2 +- +2\.0 GiB +-$/m);
     const other = await ctl.run(["vc", "show", "shop/demo"]);
     expect(other.out).not.toContain("Why");
