@@ -398,6 +398,31 @@ describe("gpvectl vc", () => {
     expect(err).toContain("gpvectl vc revoke demo --tenant lab/eu abc");
   });
 
+  test("create where one may not says where one may", async () => {
+    await using ctl = await withCluster();
+    ctl.api
+      .on("POST /api/v1/vclusters", {
+        status: 403,
+        headers: { "content-type": "application/problem+json" },
+        body: { code: "access.denied", detail: "Permission check failed (/pool/default, VC.Audit)" },
+      })
+      .pve("GET /access/permissions", {
+        "/pool/shop": { "VC.Allocate": 1 },
+        "/pool/lab": { "VC.Audit": 1 },
+        "/vms/1": { "VC.Allocate": 1 },
+      });
+    const { code, err } = await ctl.run(["vc", "create", "demo"]);
+    expect([code === 0, err]).toEqual([
+      false,
+      expect.stringContaining("You may make clusters in shop: gpvectl vc create demo --tenant shop."),
+    ]);
+    expect(err).toContain("Permission check failed (/pool/default, VC.Audit)");
+    ctl.api.pve("GET /access/permissions", {});
+    expect((await ctl.run(["vc", "create", "demo"])).err).toContain("Ask an administrator");
+    const named = await ctl.run(["vc", "create", "demo", "--tenant", "default"]);
+    expect(named.err).toContain("Ask an administrator");
+  });
+
   test("create makes one in its tenant, and waits for that one", async () => {
     await using ctl = await withCluster();
     const made = { ...vc("Running"), metadata: { name: "demo", namespace: "shop" } };
