@@ -45,7 +45,7 @@ import {
   STOP_CLUSTER,
 } from "./cluster-operations.ts";
 import { listKubeconfigs } from "./list-kubeconfigs.ts";
-import { ALLOWED, type Allowed, requireNow, requireRunning } from "./require-phase.ts";
+import { ALLOWED, type Allowed, requireAnswering, requireNow, requireRunning } from "./require-phase.ts";
 import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power/power-operations.ts";
 
 type ClusterRoute =
@@ -89,6 +89,12 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
   const submit = clusterWork<NewClusterArgs | ScaleArgs | SleepArgs | DeleteArgs>(engine);
   const own = (asked: NamedCluster): KeptCluster => ownCluster(host, asked);
   const running = (asked: NamedCluster): KeptCluster => requireRunning(own(asked));
+  const answering = (asked: NamedCluster): Promise<KeptCluster> => {
+    const { name, phase } = requireAnswering(own(asked));
+    // To be woken it would wait until its workers have come.
+    const woken = phase === "Scaling" ? Promise.resolve() : deps.awake(name);
+    return woken.then(() => requireAnswering(own(asked)));
+  };
   const work =
     (type: string, allowed: Allowed) =>
     async (asked: NamedCluster & { readonly requestId: string }, ctx: RequestContext): Promise<string> => {
@@ -184,16 +190,12 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig": ({ hours, server, ...asked }, ctx) => {
       const ask = { user: ctx.actor?.authid ?? "", lifetimeMs: hours * 3_600_000, ...given({ server }) };
-      const { name } = running(asked);
-      return deps.awake(name).then(() => host.kubeconfig(running(asked), ask, ctx.signal));
+      return answering(asked).then((cluster) => host.kubeconfig(cluster, ask, ctx.signal));
     },
-    "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs": async (asked, ctx) => {
-      await deps.awake(running(asked).name);
-      return listKubeconfigs(deps, running(asked), ctx.signal);
-    },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs": async (asked, ctx) =>
+      listKubeconfigs(deps, await answering(asked), ctx.signal),
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}": async ({ id, ...asked }, ctx) => {
-      await deps.awake(running(asked).name);
-      await host.revokeKubeconfig(running(asked), id, ctx.signal);
+      await host.revokeKubeconfig(await answering(asked), id, ctx.signal);
       return null;
     },
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods": (asked) => podRows(deps.vnodes, own(asked)),

@@ -43,6 +43,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
   const { engine } = testEngine();
   const brought: string[] = [];
   const bindings: unknown[] = [];
+  const awoken: string[] = [];
   const phases = new ClusterPhases(host, () => undefined);
   const vnodes = new FakeVnodeHost();
   const api = new FakeClusterApi();
@@ -79,7 +80,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
         : { status: 404, body: {} },
     catalogue: [kubernetes],
     components: { list: () => here.map(installed) },
-    awake: async () => undefined,
+    awake: async (name) => void awoken.push(name),
     auditLines: () => ["{}"],
     obtainable: async (version) => refusedPatches[version] ?? version,
     hostNetworks: () => [{ network: "10.17.0.2/16", what: "of eth0 of the node" }],
@@ -102,7 +103,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     return ended.state === "done" ? "done" : `${ended.state}: ${ended.error ?? ""}`;
   };
   const make = (spec: object = {}) => run("POST /gpve/nodes/{node}/vclusters", { spec });
-  return { host, run, make, routes, brought, vnodes, api, clock, bindings };
+  return { host, run, make, routes, brought, vnodes, api, clock, bindings, awoken };
 }
 const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
 const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";
@@ -462,7 +463,7 @@ describe("what a node is asked", () => {
   });
 
   test("a kubeconfig names who asks, while the cluster runs", async () => {
-    const { make, run, routes, bindings, clock } = await world();
+    const { host, make, run, routes, bindings, clock, awoken } = await world();
     await make();
     const list = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs"];
     await expect(list(base, ctx)).rejects.toThrow("demo does not tell its kubeconfigs: it answered 503");
@@ -475,6 +476,13 @@ describe("what a node is asked", () => {
     expect(await kubeconfig({ ...base, hours: 1 }, ctx)).toMatchObject({ kubeconfig: "joe@pve@demo" });
     const revoke = routes["DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"];
     expect(await revoke({ ...base, id: "0123456789abcdef" }, ctx)).toBeNull();
+    // While workers come or go its API answers: nobody waits for them, nor for what would wake it.
+    const kept = host.get("demo");
+    if (kept !== undefined) host.save({ ...kept, phase: "Scaling" });
+    expect(await kubeconfig({ ...base, hours: 1 }, ctx)).toMatchObject({ kubeconfig: "joe@pve@demo" });
+    expect(await list(base, ctx)).toEqual([joes]);
+    expect(awoken).toEqual(["demo", "demo", "demo", "demo"]);
+    if (kept !== undefined) host.save(kept);
     const log = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/log"];
     expect(await log(base, ctx)).toEqual({ lines: ["kube-apiserver: hello"] });
     await run(at("stop"));
