@@ -14,7 +14,7 @@ const FACTS = [
   { header: "Tier", field: "spec.controlPlane.tier" },
   { header: "Store", field: "spec.controlPlane.backingStore" },
   { header: "Isolation", field: "spec.isolationLevel" },
-  { header: "Workers", field: "spec.workerNodes.count" },
+  { header: "Workers", field: "workers" },
   { header: "Memory", field: "status.memoryBytes", format: "bytes" },
   { header: "Standby", field: "standby" },
   { header: "Asleep by itself", field: "spec.sleep.mode" },
@@ -56,6 +56,7 @@ export const vcShow: CommandSpec = {
     const standby = (status["standby"] as { readonly node?: string } | undefined)?.node;
     const facts = {
       why: unmet(status["conditions"], "Ready"),
+      workers: workersText(found.spec["workerNodes"]),
       standby: standby ?? unmet(status["conditions"], "StandbyInSync"),
     };
     cli.out.facts({ ...found, ...given(facts) }, FACTS);
@@ -80,4 +81,14 @@ function unmet(conditions: unknown, type: string): string | undefined {
     readonly message?: string;
   }[];
   return all.find((each) => each.type === type && each.status !== "True")?.message;
+}
+
+/** "2", or "1, build 2" where there are pools. */
+function workersText(wanted: unknown): string | undefined {
+  const { count, pools = [] } = (wanted ?? {}) as {
+    readonly count?: number;
+    readonly pools?: readonly { readonly name: string; readonly count?: number }[];
+  };
+  if (count === undefined) return undefined;
+  return [String(count), ...pools.map((pool) => `${pool.name} ${pool.count ?? 1}`)].join(", ");
 }

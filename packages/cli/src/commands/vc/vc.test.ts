@@ -309,7 +309,10 @@ describe("gpvectl vc", () => {
     const vnode = { name: "worker-1", node: "n1", running: true, cpu: 2, memoryBytes: 2 ** 31, pods: 3 };
     const shown = {
       ...vc("Failed"),
-      spec: { controlPlane: { tier: "Starter", backingStore: "sqlite" }, workerNodes: { count: 1 } },
+      spec: {
+        controlPlane: { tier: "Starter", backingStore: "sqlite" },
+        workerNodes: { count: 1, pools: [{ name: "build", count: 2 }] },
+      },
       status: {
         ...vc("Failed").status,
         vnodes: [vnode],
@@ -325,6 +328,7 @@ describe("gpvectl vc", () => {
     const { out } = await ctl.run(["vc", "show", "demo"]);
     expect(out).toMatch(/^Phase: +Failed\nWhy: +no bridge$/m);
     expect(out).toMatch(/^Tier: +Starter$/m);
+    expect(out).toMatch(/^Workers: +1, build 2$/m);
     expect(out).toMatch(/^Standby: +one node$/m);
     expect(out).toMatch(/^worker-1 +n1 +yes +3 +2 +- +2\.0 GiB +-$/m);
     const other = await ctl.run(["vc", "show", "shop/demo"]);
