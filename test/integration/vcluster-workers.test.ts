@@ -207,7 +207,9 @@ describe.skipIf(!canRun)("workers of a virtual cluster", () => {
     const { out: on } = await kubectl(["get", "pod", "reads", "-o", "jsonpath={.spec.nodeName}"]);
     const folder = join(place(), "vnodes", on, "kubelet/gpve-volumes");
     expect(readdirSync(folder)).toHaveLength(1);
-    expect((await ctl("vc", "scale", "demo", "--workers", "0")).err).toContain("persistent volumes");
+    expect((await ctl("vc", "scale", "demo", "--workers", "0")).err).toContain(
+      "has a persistent volume, which would go with it",
+    );
     await kubectl(["delete", "pod/writes", "pod/reads", "pvc/data"]);
     await until("the volume is gone", async () => readdirSync(folder).length === 0);
   });

@@ -184,7 +184,10 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
     writeFileSync(other, out, { mode: 0o600 });
     expect((await kubectl(other, "get", "secret", "s")).code).toBe(0);
     const id = /vc revoke demo ([0-9a-f]{16})/.exec(err)?.[1] ?? "";
+    expect((await ctl("vc", "kubeconfigs", "demo")).out).toMatch(new RegExp(`^${id} +root@pam`, "m"));
     expect(await ctl("vc", "revoke", "demo", id)).toMatchObject({ code: 0 });
+    const { out: left } = await ctl("vc", "kubeconfigs", "demo");
+    expect([left.includes(id), /^[0-9a-f]{16} +root@pam/m.test(left)]).toEqual([false, true]);
     await expect
       .poll(async () => (await kubectl(other, "get", "secret", "s")).err, { timeout: 150_000 })
       .toContain("forbidden");

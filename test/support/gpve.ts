@@ -14,6 +14,12 @@ export const mainFile = join(root, "packages/bin/src/main.js");
 export const nodeOptions: readonly string[] =
   /^node_options=\((.*)\)$/m.exec(readFileSync(join(root, "gpve"), "utf8"))?.[1]?.split(" ") ?? [];
 
+/** Its environment beside them. */
+const launcherEnv = {
+  MALLOC_TRIM_THRESHOLD_:
+    /^malloc_trim_threshold=(\d+)$/m.exec(readFileSync(join(root, "gpve"), "utf8"))?.[1] ?? "",
+};
+
 export interface Credentials {
   readonly url: string;
   readonly fingerprint: string;
@@ -55,7 +61,7 @@ export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
     ...(options.args ?? []),
   ];
   const child = startChild(nodeBinary, [...nodeOptions, ...args], {
-    env: { ...MINIMAL_ENV, ...options.env },
+    env: { ...MINIMAL_ENV, ...launcherEnv, ...options.env },
   });
   await untilPrinted(child, "Try next:");
   return {

@@ -131,9 +131,10 @@ import { vcKubeconfig } from "./commands/vc/kubeconfig.ts";
 import { vcDelete, vcList } from "./commands/vc/list.ts";
 import { nodePods, vcPod } from "./commands/vc/pods.ts";
 import { vcScale } from "./commands/vc/scale.ts";
+import { vcShow } from "./commands/vc/show.ts";
 import { vcRotateCa } from "./commands/vc/rotate-ca.ts";
 import { vcBackup, vcBackups, vcMigrate, vcRestore, vcUpgrade } from "./commands/vc/save.ts";
-import { vcEvents, vcLogs, vcPowerCommands, vcRevoke, vcSleep } from "./commands/vc/power.ts";
+import { vcEvents, vcKubeconfigs, vcLogs, vcPowerCommands, vcRevoke, vcSleep } from "./commands/vc/power.ts";
 import { vmBackup } from "./commands/vm/backup.ts";
 import { vmClone } from "./commands/vm/clone.ts";
 import { vmConfig } from "./commands/vm/config.ts";
@@ -311,8 +312,10 @@ export const allCommands: readonly CommandSpec[] = [
   userPassword,
   userPermissions,
   vcList,
+  vcShow,
   vcCreate,
   vcKubeconfig,
+  vcKubeconfigs,
   vcSleep,
   vcRevoke,
   ...vcPowerCommands,

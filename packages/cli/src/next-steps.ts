@@ -42,6 +42,14 @@ const STEPS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
     () => "Check the address, and that the node can reach it.",
   ],
   [/^hostname lookup '[^']+' failed/, () => "See what there is: gpvectl node list."],
+  [
+    /^virtual cluster (\S+) has no kubeconfig '/,
+    (name) => `See which are good: gpvectl vc kubeconfigs ${name}.`,
+  ],
+  [
+    /^no pod '[^']+' in namespace '[^']+' runs on a worker of/,
+    () => "See what runs on a node: gpvectl node pods NODE; pods of other namespaces: --namespace.",
+  ],
   [/^storage: No such storage/, () => "See what there is: gpvectl storage list."],
   [
     /volume '([^':]+):(iso|import|backup|snippets|vztmpl)\/[^']*' does not exist/,

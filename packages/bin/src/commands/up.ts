@@ -147,7 +147,7 @@ function withoutOptions(args: readonly string[]): string[] {
 
 /** What the documentation names, and what ways to the outside need; nothing else of the caller's shell. */
 const INHERITED =
-  /^(PATH|HOME|LANG|TZ|XDG_CACHE_HOME|GPVE_COMPONENTS|GO(PROXY|SUMDB|CACHE|MODCACHE)|(https?|no)_proxy|SSL_CERT_(FILE|DIR))$/i;
+  /^(PATH|HOME|LANG|TZ|MALLOC_TRIM_THRESHOLD_|XDG_CACHE_HOME|GPVE_COMPONENTS|GO(PROXY|SUMDB|CACHE|MODCACHE)|(https?|no)_proxy|SSL_CERT_(FILE|DIR))$/i;
 
 function inheritedEnv(): Record<string, string> {
   return Object.fromEntries(

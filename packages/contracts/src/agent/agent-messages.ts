@@ -170,6 +170,10 @@ export const VclusterKubeconfigAnswer = answer({
   kubeconfig: Type.String(),
   expiresAt: Type.Number(),
 });
+export const VclusterKubeconfigsRequest = request({ vcluster, tenant });
+export const VclusterKubeconfigsAnswer = Type.Array(
+  answer({ id: Type.String(), user: Type.String(), expiresAt: Type.Number() }),
+);
 export const VclusterRevokeRequest = request({ vcluster, tenant, id: Type.String() });
 
 /** `config`: the parameters of PVE's method; the rest is what PVE has no word for. */

@@ -129,6 +129,11 @@ export const agentRoutes = {
     message.VclusterKubeconfigRequest,
     message.VclusterKubeconfigAnswer,
   ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs": route(
+    check(perm("/pool/{tenant}", "VC.Kubeconfig")),
+    message.VclusterKubeconfigsRequest,
+    message.VclusterKubeconfigsAnswer,
+  ),
   "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}": route(
     check(perm("/pool/{tenant}", "VC.Kubeconfig")),
     message.VclusterRevokeRequest,

@@ -240,6 +240,22 @@ export const KubeconfigSchema = Type.Object(
   closed,
 );
 
+export const KubeconfigsSchema = Type.Object(
+  {
+    kubeconfigs: Type.Array(
+      Type.Object(
+        {
+          id: Type.String({ description: "By which it is revoked." }),
+          user: Type.String({ description: "Whom it was given to." }),
+          expiresAt: Type.String({ format: "date-time" }),
+        },
+        closed,
+      ),
+    ),
+  },
+  closed,
+);
+
 const groupSize = Type.Object(
   {
     count: Type.Integer({ minimum: 0, maximum: 1000, description: "How many workers it shall have." }),

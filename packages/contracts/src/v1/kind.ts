@@ -35,6 +35,8 @@ export interface KindDeclaration {
   readonly status: Schema;
   /** ECMA regular expression of metadata.name. */
   readonly namePattern: string;
+  /** The same for people, where they choose the name. */
+  readonly nameWords?: string;
   /** How the name follows from spec; then it may be left out. "{spec.role}@{spec.path}". */
   readonly nameTemplate?: string;
   readonly permissions: Readonly<Partial<Record<Verb, V1Permission>>>;

@@ -1,6 +1,12 @@
 // What /api/v1 does with virtual clusters beside their objects. Part of `fixedRoutes`; each is below its tenant too.
 import { Type } from "typebox";
-import { KubeconfigSchema, ScaleRequestSchema, SleepRequestSchema, TaskRefSchema } from "./bodies.ts";
+import {
+  KubeconfigSchema,
+  KubeconfigsSchema,
+  ScaleRequestSchema,
+  SleepRequestSchema,
+  TaskRefSchema,
+} from "./bodies.ts";
 import { nodeKind } from "./kinds/node.ts";
 import { virtualClusterKind } from "./kinds/virtual-cluster.ts";
 import { privilege } from "./permission.ts";
@@ -27,6 +33,16 @@ export const vcRoutes = [
       },
     ],
     response: { status: 200, schema: KubeconfigSchema },
+  },
+  {
+    operationId: "listVclusterKubeconfigs",
+    method: "GET",
+    path: "/vclusters/{name}/kubeconfigs",
+    summary: "The kubeconfigs of a cluster that are good, whose and until when; not the files",
+    permission: privilege(tenant, "VC.Kubeconfig"),
+    on,
+    audit: "none",
+    response: { status: 200, schema: KubeconfigsSchema },
   },
   {
     operationId: "revokeVclusterKubeconfig",

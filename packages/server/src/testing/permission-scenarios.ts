@@ -411,6 +411,7 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
   ["haMaintenance", { own: "PVE has it as a command of root's; needs Sys.Console on /" }],
   ...[
     "vclusterKubeconfig",
+    "listVclusterKubeconfigs",
     "revokeVclusterKubeconfig",
     "startVcluster",
     "stopVcluster",

@@ -14,7 +14,7 @@ import {
   type KeptClusters,
   calledOf,
 } from "@gpve/domain/vcluster/ports.ts";
-import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { readClusterQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/free-networks.ts";
@@ -28,6 +28,7 @@ import {
   type VirtualClusterSpec,
 } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { extraVnodes, totalWorkers, withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
 import { catalogued, installedVersion } from "../component/find-component.ts";
@@ -43,7 +44,8 @@ import {
   START_CLUSTER,
   STOP_CLUSTER,
 } from "./cluster-operations.ts";
-import { ALLOWED, type Allowed, requireNow, requireRunning } from "./require-phase.ts";
+import { listKubeconfigs } from "./list-kubeconfigs.ts";
+import { ALLOWED, type Allowed, requireAnswering, requireNow, requireRunning } from "./require-phase.ts";
 import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power/power-operations.ts";
 
 type ClusterRoute =
@@ -51,6 +53,7 @@ type ClusterRoute =
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}"
   | `PUT /gpve/nodes/{node}/vclusters/{vcluster}/${"sleep-policy" | "quota"}`
   | `POST /gpve/nodes/{node}/vclusters/{vcluster}/${"start" | "stop" | "retry" | "scale" | "kubeconfig" | "sleep" | "wake"}`
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs"
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"
@@ -60,6 +63,8 @@ type ClusterRoute =
 export interface ClusterRouteDeps {
   readonly host: KeptClusters & ClusterAuthority & ClusterKubeconfigs & ClusterGround & ClusterParts;
   readonly vnodes: Pick<VnodeHost, "list" | "pods" | "volumes">;
+  readonly api: ClusterApi;
+  readonly clock: Pick<Clock, "now">;
   readonly components: Pick<ComponentStore, "list">;
   readonly catalogue: readonly Component[];
   readonly engine: Pick<OperationEngine, "submit">;
@@ -84,6 +89,12 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
   const submit = clusterWork<NewClusterArgs | ScaleArgs | SleepArgs | DeleteArgs>(engine);
   const own = (asked: NamedCluster): KeptCluster => ownCluster(host, asked);
   const running = (asked: NamedCluster): KeptCluster => requireRunning(own(asked));
+  const answering = (asked: NamedCluster): Promise<KeptCluster> => {
+    const { name, phase } = requireAnswering(own(asked));
+    // To be woken it would wait until its workers have come.
+    const woken = phase === "Scaling" ? Promise.resolve() : deps.awake(name);
+    return woken.then(() => requireAnswering(own(asked)));
+  };
   const work =
     (type: string, allowed: Allowed) =>
     async (asked: NamedCluster & { readonly requestId: string }, ctx: RequestContext): Promise<string> => {
@@ -179,12 +190,12 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig": ({ hours, server, ...asked }, ctx) => {
       const ask = { user: ctx.actor?.authid ?? "", lifetimeMs: hours * 3_600_000, ...given({ server }) };
-      const { name } = running(asked);
-      return deps.awake(name).then(() => host.kubeconfig(running(asked), ask, ctx.signal));
+      return answering(asked).then((cluster) => host.kubeconfig(cluster, ask, ctx.signal));
     },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs": async (asked, ctx) =>
+      listKubeconfigs(deps, await answering(asked), ctx.signal),
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}": async ({ id, ...asked }, ctx) => {
-      await deps.awake(running(asked).name);
-      await host.revokeKubeconfig(running(asked), id, ctx.signal);
+      await host.revokeKubeconfig(await answering(asked), id, ctx.signal);
       return null;
     },
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods": (asked) => podRows(deps.vnodes, own(asked)),
@@ -215,11 +226,12 @@ function requireNoVolumes(
 ): void {
   for (const vnode of extraVnodes(wanted, vnodes.list(cluster))) {
     const has = vnodes.volumes(cluster, vnode);
-    if (has.length > 0)
-      throw new AppError(
-        "object.conflict",
-        `${vnode.name} has ${has.length} persistent volumes, which would go with it: delete their claims first (${has.slice(0, 3).join(", ")})`,
-      );
+    if (has.length === 0) continue;
+    const many = has.length === 1 ? "a persistent volume" : `${has.length} persistent volumes`;
+    throw new AppError(
+      "object.conflict",
+      `${vnode.name} has ${many}, which would go with it: delete what claims it first (${has.slice(0, 3).join(", ")}; kubectl get pvc --all-namespaces)`,
+    );
   }
 }
 

@@ -42,6 +42,8 @@ async function world(here: readonly string[] = ["1.36.4"]) {
   const host = new FakeClusterHost();
   const { engine } = testEngine();
   const brought: string[] = [];
+  const bindings: unknown[] = [];
+  const awoken: string[] = [];
   const phases = new ClusterPhases(host, () => undefined);
   const vnodes = new FakeVnodeHost();
   const api = new FakeClusterApi();
@@ -71,9 +73,14 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     host,
     vnodes,
     engine,
+    clock,
+    api: async (_cluster, { path }) =>
+      path.includes("clusterrolebindings?labelSelector=")
+        ? { status: bindings.length === 0 ? 503 : 200, body: { items: bindings } }
+        : { status: 404, body: {} },
     catalogue: [kubernetes],
     components: { list: () => here.map(installed) },
-    awake: async () => undefined,
+    awake: async (name) => void awoken.push(name),
     auditLines: () => ["{}"],
     obtainable: async (version) => refusedPatches[version] ?? version,
     hostNetworks: () => [{ network: "10.17.0.2/16", what: "of eth0 of the node" }],
@@ -96,7 +103,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     return ended.state === "done" ? "done" : `${ended.state}: ${ended.error ?? ""}`;
   };
   const make = (spec: object = {}) => run("POST /gpve/nodes/{node}/vclusters", { spec });
-  return { host, run, make, routes, brought, vnodes, api, clock };
+  return { host, run, make, routes, brought, vnodes, api, clock, bindings, awoken };
 }
 const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
 const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";
@@ -405,6 +412,10 @@ describe("workers", () => {
     expect(await pods(base, ctx)).toEqual([{ ...row, uid: "u" }]);
     expect(() => pods({ ...base, tenant: "evil" }, ctx)).toThrow("there is no virtual cluster");
     expect(await routes["GET /gpve/nodes/{node}/vcluster-pods"]({ node: "n1" }, ctx)).toHaveLength(1);
+    vnodes.folders.add("demo/worker-2/pvc-1");
+    await expect(run(at("scale"), { workers: 1 })).rejects.toThrow(
+      "worker-2 has a persistent volume, which would go with it: delete what claims it first (pvc-1;",
+    );
     vnodes.broken.add("start");
     expect(await run(at("scale"), { workers: 3 })).toContain("start is broken");
     expect(host.get("demo")?.phase).toBe("Failed");
@@ -452,12 +463,26 @@ describe("what a node is asked", () => {
   });
 
   test("a kubeconfig names who asks, while the cluster runs", async () => {
-    const { make, run, routes } = await world();
+    const { host, make, run, routes, bindings, clock, awoken } = await world();
     await make();
+    const list = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs"];
+    await expect(list(base, ctx)).rejects.toThrow("demo does not tell its kubeconfigs: it answered 503");
+    const ends = new Date(clock.now() + 1_000).toISOString();
+    const annotations = { "gpve.io/user": "joe@pve", "gpve.io/ends-at": ends };
+    bindings.push({ metadata: { name: "gpve:kubeconfig:0123456789abcdef", annotations } });
+    const joes = { id: "0123456789abcdef", user: "joe@pve", expiresAt: clock.now() + 1_000 };
+    expect(await list(base, ctx)).toEqual([joes]);
     const kubeconfig = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig"];
     expect(await kubeconfig({ ...base, hours: 1 }, ctx)).toMatchObject({ kubeconfig: "joe@pve@demo" });
     const revoke = routes["DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"];
     expect(await revoke({ ...base, id: "0123456789abcdef" }, ctx)).toBeNull();
+    // While workers come or go its API answers: nobody waits for them, nor for what would wake it.
+    const kept = host.get("demo");
+    if (kept !== undefined) host.save({ ...kept, phase: "Scaling" });
+    expect(await kubeconfig({ ...base, hours: 1 }, ctx)).toMatchObject({ kubeconfig: "joe@pve@demo" });
+    expect(await list(base, ctx)).toEqual([joes]);
+    expect(awoken).toEqual(["demo", "demo", "demo", "demo"]);
+    if (kept !== undefined) host.save(kept);
     const log = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/log"];
     expect(await log(base, ctx)).toEqual({ lines: ["kube-apiserver: hello"] });
     await run(at("stop"));

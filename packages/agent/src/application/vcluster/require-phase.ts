@@ -24,7 +24,12 @@ const INSTEAD: Partial<Readonly<Record<Phase, (name: string) => string>>> = {
   Running: () => "nothing of it has failed",
 };
 
-/** Who asks its API. */
+/** Who asks its API, which answers also while workers come or go. */
+export function requireAnswering(cluster: KeptCluster): KeptCluster {
+  return cluster.phase === "Scaling" ? cluster : requireRunning(cluster);
+}
+
+/** Who changes it. */
 export function requireRunning(cluster: KeptCluster): KeptCluster {
   const { phase } = cluster;
   if (phase === "Running") return cluster;

@@ -30,6 +30,17 @@ test("workers are told with their size, their pods and whether they run, looked 
   expect(rows.of(cluster)).toEqual([{ ...stopped, running: true, pods: 1, usedBytes: 3, cpuSeconds: 4 }]);
 });
 
+test("workers are looked at anew when their cluster comes to another phase", () => {
+  const vnodes = new FakeVnodeHost();
+  const rows = new VnodeRows(vnodes, new FakeClock());
+  vnodes.save("demo", worker);
+  expect(rows.of({ ...cluster, phase: "Initializing" })).toMatchObject([{ running: false }]);
+  vnodes.running.add("demo/worker-1");
+  vnodes.save("demo", { ...worker, slot: 1, name: "worker-2" });
+  expect(rows.of({ ...cluster, phase: "Initializing" })).toHaveLength(1);
+  expect(rows.of(cluster)).toMatchObject([{ running: true }, { name: "worker-2" }]);
+});
+
 test("of a cluster without a network none runs", () => {
   const vnodes = new FakeVnodeHost();
   vnodes.save("demo", worker);

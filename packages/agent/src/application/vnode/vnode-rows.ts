@@ -10,10 +10,16 @@ import type { Clock } from "@gpve/kit/clock.ts";
 
 const FRESH_MS = 5_000;
 
+interface Seen {
+  readonly at: number;
+  readonly phase: KeptCluster["phase"];
+  readonly rows: readonly VnodeRuntime[];
+}
+
 export class VnodeRows {
   readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "usage" | "accelerator" | "volumes">;
   readonly #clock: Pick<Clock, "monotonic">;
-  readonly #seen = new Map<string, { readonly at: number; readonly rows: readonly VnodeRuntime[] }>();
+  readonly #seen = new Map<string, Seen>();
 
   constructor(
     vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "usage" | "accelerator" | "volumes">,
@@ -24,13 +30,14 @@ export class VnodeRows {
   }
 
   of(cluster: KeptCluster): readonly VnodeRuntime[] {
-    const { name } = cluster;
+    const { name, phase } = cluster;
     const [before, at] = [this.#seen.get(name), this.#clock.monotonic()];
-    if (before !== undefined && at - before.at < FRESH_MS) return before.rows;
+    // One that has just come to run has workers that run, whatever was seen a moment ago.
+    if (before !== undefined && before.phase === phase && at - before.at < FRESH_MS) return before.rows;
     try {
       const rows = this.#look(cluster);
       if (rows.length === 0) this.#seen.delete(name);
-      else this.#seen.set(name, { at, rows });
+      else this.#seen.set(name, { at, phase, rows });
       return rows;
     } catch (err) {
       ignore(err, "a worker whose folders just go; a report must not fail for it");

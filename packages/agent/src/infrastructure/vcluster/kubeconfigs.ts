@@ -3,7 +3,16 @@
 import { randomBytes } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
-import { kubeconfigText } from "@gpve/domain/vcluster/kubeconfig.ts";
+import {
+  KUBECONFIG_BINDINGS,
+  KUBECONFIG_ENDS_AT,
+  KUBECONFIG_GROUP,
+  KUBECONFIG_ID,
+  KUBECONFIG_USER,
+  type KubeconfigBinding,
+  kubeconfigText,
+  OUR_BINDINGS,
+} from "@gpve/domain/vcluster/kubeconfig.ts";
 import {
   calledOf,
   type IssuedKubeconfig,
@@ -16,9 +25,6 @@ import { untilAllowed } from "./await-rights.ts";
 import type { ClusterKeys } from "./cluster-keys.ts";
 import { kubeCall, kubeCreate, type KubeCredentials, refused } from "./kube-api.ts";
 
-const BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-const GROUP_PREFIX = "gpve:kubeconfig:";
-const ENDS_AT = "gpve.io/ends-at";
 /** So many of those that have ended go when another is given out: more than come. */
 const SWEPT_AT_ONCE = 20;
 
@@ -44,7 +50,7 @@ export async function bindRole(
     roleRef: { apiGroup: group, kind: "ClusterRole", name: role },
     subjects: [{ apiGroup: group, ...subject }],
   };
-  await kubeCreate(credentials, BINDINGS, binding, signal);
+  await kubeCreate(credentials, KUBECONFIG_BINDINGS, binding, signal);
 }
 
 export async function issueKubeconfig(
@@ -57,10 +63,13 @@ export async function issueKubeconfig(
   const { cluster, server, keys } = at;
   // A group of its own, so that it can be revoked alone. Never system:masters, which nothing can take away.
   const id = randomBytes(8).toString("hex");
-  const group = `${GROUP_PREFIX}${id}`;
+  const group = `${KUBECONFIG_GROUP}${id}`;
   const subject = { kind: "Group", name: group } as const;
   // Who looks for the one of somebody who has left finds it by these.
-  const annotations = { "gpve.io/user": user, [ENDS_AT]: new Date(now + lifetimeMs).toISOString() };
+  const annotations = {
+    [KUBECONFIG_USER]: user,
+    [KUBECONFIG_ENDS_AT]: new Date(now + lifetimeMs).toISOString(),
+  };
   await bindRole(credentials, { name: group, role: "cluster-admin", subject, annotations }, signal);
   await sweepEnded(credentials, now, signal).catch((err: unknown) =>
     ignore(err, "what is left of ended ones allows nobody anything, and goes another time"),
@@ -90,20 +99,19 @@ export async function sweepEnded(
   signal: AbortSignal,
   call: KubeCall = kubeCall,
 ): Promise<void> {
-  const path = `${BINDINGS}?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dgpve`;
-  const { status, body } = await call(credentials, { method: "GET", path }, signal);
-  if (status >= 300) throw refused(`GET ${path}`, status, body);
-  const { items = [] } = JSON.parse(body) as { readonly items?: readonly BindingRow[] };
+  const { status, body } = await call(credentials, { method: "GET", path: OUR_BINDINGS }, signal);
+  if (status >= 300) throw refused(`GET ${OUR_BINDINGS}`, status, body);
+  const { items = [] } = JSON.parse(body) as { readonly items?: readonly KubeconfigBinding[] };
   const ended = items.flatMap(({ metadata: { name, annotations } }) => {
-    const at = Date.parse(annotations?.[ENDS_AT] ?? "");
-    return name.startsWith(GROUP_PREFIX) && at < now ? [name] : [];
+    const at = Date.parse(annotations?.[KUBECONFIG_ENDS_AT] ?? "");
+    return name.startsWith(KUBECONFIG_GROUP) && at < now ? [name] : [];
   });
   for (const name of ended.slice(0, SWEPT_AT_ONCE))
-    await call(credentials, { method: "DELETE", path: `${BINDINGS}/${encodeURIComponent(name)}` }, signal);
-}
-
-interface BindingRow {
-  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+    await call(
+      credentials,
+      { method: "DELETE", path: `${KUBECONFIG_BINDINGS}/${encodeURIComponent(name)}` },
+      signal,
+    );
 }
 
 /** Of context, cluster and user: two tenants' clusters of one name stay two in one file. */
@@ -117,8 +125,8 @@ export async function revokeKubeconfig(
   id: string,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!/^[0-9a-f]{16}$/.test(id)) throw new AppError("request.invalid", `'${id}' is no id of a kubeconfig`);
-  const path = `${BINDINGS}/${encodeURIComponent(`${GROUP_PREFIX}${id}`)}`;
+  if (!KUBECONFIG_ID.test(id)) throw new AppError("request.invalid", `'${id}' is no id of a kubeconfig`);
+  const path = `${KUBECONFIG_BINDINGS}/${encodeURIComponent(`${KUBECONFIG_GROUP}${id}`)}`;
   const { status, body } = await kubeCall(credentials, { method: "DELETE", path }, signal);
   if (status === 404)
     throw new AppError("object.not_found", `virtual cluster ${cluster} has no kubeconfig '${id}'`);

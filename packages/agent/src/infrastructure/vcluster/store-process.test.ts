@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestProcesses, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { StoreProcess } from "./store-process.ts";
 
@@ -31,4 +31,18 @@ test("one whose database cannot be opened is refused with its own reason, and lo
     /^the store of virtual cluster demo cannot be opened: cannot serve demo: the store state.db is damaged$/,
   );
   expect(performance.now() - began).toBeLessThan(25_000);
+});
+
+test("its process gives back what it frees: it has the databases of all clusters of a node", async () => {
+  const starts: GuestStart[] = [];
+  const processes = {
+    get: () => undefined,
+    start: async (start: GuestStart) => {
+      starts.push(start);
+      return { uid: process.getuid?.() };
+    },
+  } as unknown as GuestProcesses;
+  const self = { program: "gpve", args: [], folders: [] };
+  await new StoreProcess({ folder, processes, self, clock: systemClock }).ensure();
+  expect(starts[0]?.env).toMatchObject({ MALLOC_TRIM_THRESHOLD_: "131072", HOME: "/" });
 });

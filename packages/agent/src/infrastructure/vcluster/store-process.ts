@@ -6,6 +6,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestFile, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
+import { OWN_PROGRAM_ENV } from "@gpve/kit/own-program-env.ts";
 import { STANDBY_FOLDERS, StandbyFiles } from "@gpve/store/standby/standby-files.ts";
 
 /** How this program is started again: program, first arguments, and the folders that it reads. */
@@ -183,6 +184,7 @@ export class StoreProcess {
       label: "the stores of virtual clusters",
       program,
       args: [...args, "vc-store", this.#folder],
+      env: OWN_PROGRAM_ENV,
       files: [...folders.map((path): GuestFile => ({ path, access: "ro" })), ...own.slice(0, 1)],
     });
     const uid = started.uid ?? 0;

@@ -1,7 +1,10 @@
+import { isObject } from "@gpve/client/response-error.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { CommandSpec } from "../../command.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Cli, CommandSpec } from "../../command.ts";
 import { wholeNumber } from "../../input.ts";
-import { vcArgument, vcNamed, vcObject, vcWords } from "./find-vc.ts";
+import { vcArgument, type VcName, vcNamed, vcObject, vcWords } from "./find-vc.ts";
 import { untilRunning, untilTold } from "./until-running.ts";
 
 export const vcCreate: CommandSpec = {
@@ -46,7 +49,7 @@ export const vcCreate: CommandSpec = {
     const isPrivileged = input.flag("privileged");
     const ingress = input.text("ingress");
     const storage = input.text("volumesOn");
-    const made = await v1.create("vclusters", {
+    const wanted = {
       apiVersion: "gpve.io/v1",
       kind: "VirtualCluster",
       metadata: { name, ...given({ namespace: named.tenant }) },
@@ -65,7 +68,8 @@ export const vcCreate: CommandSpec = {
           ? {}
           : { workerNodes: { ...given({ count }), ...(isPrivileged ? { privileged: true } : {}) } }),
       },
-    });
+    } as const;
+    const made = await v1.create("vclusters", wanted).catch((err: unknown) => orWhere(cli, named, err));
     const { namespace: tenant } = made.metadata;
     const own = { name, ...given({ tenant }) };
     if (!input.flag("wait")) {
@@ -79,3 +83,21 @@ export const vcCreate: CommandSpec = {
     );
   },
 };
+
+/** Who names no tenant means `default`: whoever may not there is told where he may. */
+async function orWhere(cli: Cli, { name, tenant }: VcName, refused: unknown): Promise<never> {
+  if (tenant !== undefined || !(refused instanceof AppError) || refused.kind !== "forbidden") throw refused;
+  const { pve } = await cli.client();
+  const granted = await pve.get("/access/permissions", {}).catch((err: unknown) => {
+    ignore(err, "the refusal says what is missing");
+    return undefined;
+  });
+  const mine = Object.entries(isObject(granted) ? granted : {}).flatMap(([path, privileges]) =>
+    path.startsWith("/pool/") && isObject(privileges) && "VC.Allocate" in privileges
+      ? [path.slice("/pool/".length)]
+      : [],
+  );
+  if (mine.length === 0) throw refused;
+  const next = `Without --tenant it is of tenant default. You may make clusters in ${mine.join(", ")}: gpvectl vc create ${name} --tenant ${mine[0] ?? ""}.`;
+  throw new AppError(refused.code, refused.message, { cause: refused, data: { ...refused.data, next } });
+}

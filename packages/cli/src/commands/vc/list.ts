@@ -1,19 +1,25 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { virtualClusterKind } from "@gpve/contracts/v1/kinds/virtual-cluster.ts";
 import type { CommandSpec } from "../../command.ts";
+import { showRows, watchOptions } from "../../watch.ts";
 import { tenantOption, vcArgument, vcCollection, vcPath } from "./find-vc.ts";
 
 export const vcList: CommandSpec = {
   name: "vc list",
   summary: "list virtual clusters",
-  options: [{ flags: "--tenant <tenant>", about: "only those of this tenant (all that may be seen)" }],
-  examples: ["vc list", "vc list --tenant shop -o wide"],
+  options: [
+    { flags: "--tenant <tenant>", about: "only those of this tenant (all that may be seen)" },
+    ...watchOptions,
+  ],
+  examples: ["vc list", "vc list --tenant shop -o wide", "vc list --watch"],
   doing: () => "list virtual clusters",
   run: async (cli, input) => {
     const { v1 } = await cli.client();
     const tenant = input.text("tenant");
-    const { items } = await v1.list(vcCollection(tenant));
-    cli.out.rows(items, virtualClusterKind.columns, "No virtual clusters.");
+    await showRows(cli, input, virtualClusterKind.columns, "No virtual clusters.", async () => {
+      const { items } = await v1.list(vcCollection(tenant));
+      return items;
+    });
   },
 };
 

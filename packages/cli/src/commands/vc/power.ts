@@ -62,10 +62,34 @@ const EVENT_COLUMNS = [
   { header: "MESSAGE", field: "message" },
 ] as const;
 
+const KUBECONFIG_COLUMNS = [
+  { header: "ID", field: "id" },
+  { header: "USER", field: "user" },
+  { header: "ENDS", field: "expiresAt", format: "time" },
+] as const;
+
+export const vcKubeconfigs: CommandSpec = {
+  name: "vc kubeconfigs",
+  summary: "list the kubeconfigs of a virtual cluster that are good: whose, and until when",
+  details:
+    "The files are nowhere: whoever has one has it. `vc revoke` takes the rights of one away. One of before a new authority, or of the cluster that a backup is of, is listed until it ends, though nobody can log in by it.",
+  arguments: [vcArgument],
+  options: [tenantOption],
+  examples: ["vc kubeconfigs demo"],
+  doing: (input) => `list the kubeconfigs of virtual cluster ${input.arg("name")}`,
+  run: async (cli, input) => {
+    const { v1 } = await cli.client();
+    const answer = await v1.raw("GET", vcPath(input, "/kubeconfigs"));
+    const rows =
+      isObject(answer) && Array.isArray(answer["kubeconfigs"]) ? (answer["kubeconfigs"] as unknown[]) : [];
+    cli.out.rows(rows, KUBECONFIG_COLUMNS, "No kubeconfig is good.");
+  },
+};
+
 export const vcRevoke: CommandSpec = {
   name: "vc revoke",
   summary: "take the rights of one kubeconfig away",
-  arguments: [vcArgument, { name: "<id>", about: "as `vc kubeconfig` said when it was made" }],
+  arguments: [vcArgument, { name: "<id>", about: "as `vc kubeconfigs` lists it" }],
   options: [tenantOption, yesOption],
   examples: ["vc revoke demo 0123456789abcdef"],
   doing: (input) => `revoke a kubeconfig of virtual cluster ${input.arg("name")}`,

@@ -5,7 +5,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { wholeNumber } from "../../input.ts";
-import { tenantOption, vcArgument, vcPath } from "./find-vc.ts";
+import { tenantOption, vcArgument, vcNamed, vcPath, vcWords } from "./find-vc.ts";
 
 export const vcRotateCa: CommandSpec = {
   name: "vc rotate-ca",
@@ -39,9 +39,10 @@ export const vcRotateCa: CommandSpec = {
       vcPath(input, "/rotate-ca"),
       dropOld ? { dropOld } : { ...given({ graceHours: input.number("grace") }) },
     );
+    const words = vcWords(vcNamed(input));
     const done = dropOld
-      ? `Virtual cluster ${name} knows its new authority alone; who has a kubeconfig of before gets a new one: gpvectl vc kubeconfig ${name}`
-      : `Virtual cluster ${name} has a new authority. Kubeconfigs of before are good until the old one is dropped: gpvectl vc rotate-ca ${name} --drop-old --yes`;
+      ? `Virtual cluster ${name} knows its new authority alone; who has a kubeconfig of before gets a new one: gpvectl vc kubeconfig ${words}`
+      : `Virtual cluster ${name} has a new authority. Kubeconfigs of before are good until the old one is dropped: gpvectl vc rotate-ca ${words} --drop-old --yes`;
     await finishWork(cli, input, isObject(answer) ? answer["task"] : undefined, done);
   },
 };

@@ -89,6 +89,11 @@ export const vcRestore: CommandSpec = {
     const archive = input.text("from");
     if (archive === undefined)
       throw new AppError("request.invalid", "say which backup: --from ARCHIVE (gpvectl vc backups NAME)");
+    if (!/^[^:]+:backup\//.test(archive))
+      throw new AppError(
+        "request.invalid",
+        `'${archive}' is no backup: say it as gpvectl vc backups NAME shows it, local:backup/vzdump-vc-….tar.gz`,
+      );
     const over = input.flag("over");
     const name = input.arg("name");
     if (over && !input.flag("yes"))

@@ -248,6 +248,8 @@ describe("gpvectl vc", () => {
     expect((await ctl.run(["vc", "backup", "demo", "--protected"])).out).toContain("demo is backed up");
     expect((await ctl.run(["vc", "backups", "demo"])).out).toMatch(/^local:backup\/x .*first/m);
     expect((await ctl.run(["vc", "restore", "copy"])).err).toContain("say which backup");
+    const odd = await ctl.run(["vc", "restore", "copy", "--from", "x.tar.gz"]);
+    expect(odd.err).toContain("'x.tar.gz' is no backup: say it as gpvectl vc backups NAME shows it");
     const made = await ctl.run(["vc", "restore", "copy", "--from", "local:backup/x", "--workers", "0"]);
     expect(made.out).toContain("Virtual cluster copy is restored");
     const over = ["vc", "restore", "demo", "--from", "local:backup/x", "--over"];
@@ -277,6 +279,9 @@ describe("gpvectl vc", () => {
     const dropped = await ctl.run(["vc", "rotate-ca", "demo", "--drop-old", "--yes"]);
     expect(dropped.out).toContain("knows its new authority alone");
     expect((await ctl.run(["vc", "rotate-ca", "demo", "--grace", "0"])).code).not.toBe(0);
+    ctl.api.on("POST /api/v1/tenants/shop/vclusters/demo/rotate-ca", { body: { task: upid } });
+    const other = await ctl.run(["vc", "rotate-ca", "demo", "--tenant", "shop"]);
+    expect(other.out).toContain("gpvectl vc rotate-ca demo --tenant shop --drop-old --yes");
   });
 
   test("list, stop, logs, revoke and delete", async () => {
@@ -285,12 +290,66 @@ describe("gpvectl vc", () => {
     expect((await ctl.run(["vc", "stop", "demo"])).out).toContain("Virtual cluster demo is stopped");
     expect((await ctl.run(["vc", "logs", "demo"])).out).toContain("kube-apiserver: hello");
     expect((await ctl.run(["vc", "revoke", "demo", "abc"])).out).toContain("has no rights any more");
+    ctl.api.on("DELETE /api/v1/vclusters/demo/kubeconfigs/def", {
+      status: 404,
+      headers: { "content-type": "application/problem+json" },
+      body: { code: "object.not_found", detail: "virtual cluster demo has no kubeconfig 'def'" },
+    });
+    expect((await ctl.run(["vc", "revoke", "demo", "def"])).err).toContain("gpvectl vc kubeconfigs demo.");
     const unsure = await ctl.run(["vc", "delete", "demo", "--tenant", "shop"]);
     expect([unsure.code === 0, unsure.err]).toEqual([false, expect.stringContaining("--yes")]);
     const sure = await ctl.run(["vc", "delete", "demo", "--tenant", "shop", "--yes"]);
     expect([sure.code, sure.out]).toEqual([0, expect.stringContaining("Deleted virtual cluster demo")]);
     await ctl.run(["vc", "delete", "demo", "--tenant", "shop", "--yes", "--volumes"]);
     expect(ctl.api.requests.at(-1)?.query.get("force")).toBe("1");
+  });
+
+  test("show says how one is, why it is not ready, and what its workers do", async () => {
+    await using ctl = await withCluster();
+    const vnode = { name: "worker-1", node: "n1", running: true, cpu: 2, memoryBytes: 2 ** 31, pods: 3 };
+    const shown = {
+      ...vc("Failed"),
+      spec: {
+        controlPlane: { tier: "Starter", backingStore: "sqlite" },
+        workerNodes: { count: 1, pools: [{ name: "build", count: 2 }] },
+      },
+      status: {
+        ...vc("Failed").status,
+        vnodes: [vnode],
+        conditions: [
+          { type: "Ready", status: "False", reason: "Failed", message: "no bridge" },
+          { type: "StandbyInSync", status: "False", message: "one node" },
+        ],
+      },
+    };
+    ctl.api
+      .on("GET /api/v1/vclusters/demo", { body: shown })
+      .on("GET /api/v1/tenants/shop/vclusters/demo", { body: vc("Running") });
+    const { out } = await ctl.run(["vc", "show", "demo"]);
+    expect(out).toMatch(/^Phase: +Failed\nWhy: +no bridge$/m);
+    expect(out).toMatch(/^Tier: +Starter$/m);
+    expect(out).toMatch(/^Workers: +1, build 2$/m);
+    expect(out).toMatch(/^Standby: +one node$/m);
+    expect(out).toMatch(/^worker-1 +n1 +yes +3 +2 +- +2\.0 GiB +-$/m);
+    const other = await ctl.run(["vc", "show", "shop/demo"]);
+    expect(other.out).not.toContain("Why");
+    expect(other.err).toContain("gpvectl vc kubeconfig demo --tenant shop --merge");
+    expect(JSON.parse((await ctl.run(["vc", "show", "demo", "-o", "json"])).out)).toEqual(shown);
+  });
+
+  test("kubeconfigs are listed with whose they are, so that one can be revoked", async () => {
+    await using ctl = await withCluster();
+    const id = "0123456789abcdef";
+    ctl.api
+      .on("GET /api/v1/vclusters/demo/kubeconfigs", {
+        body: { kubeconfigs: [{ id, user: "joe@pve", expiresAt: "2030-01-01T00:00:00Z" }] },
+      })
+      .on("GET /api/v1/tenants/shop/vclusters/demo/kubeconfigs", { body: { kubeconfigs: [] } });
+    expect((await ctl.run(["vc", "kubeconfigs", "demo"])).out).toMatch(
+      /^0123456789abcdef +joe@pve +2030-01-01 00:00:00Z$/m,
+    );
+    const none = await ctl.run(["vc", "kubeconfigs", "shop/demo"]);
+    expect(none.err).toContain("No kubeconfig is good.");
   });
 
   test("pod shows where one runs, and node pods what runs on a node", async () => {
@@ -341,6 +400,31 @@ describe("gpvectl vc", () => {
     });
     const { err } = await ctl.run(["vc", "kubeconfig", "lab/eu/demo"]);
     expect(err).toContain("gpvectl vc revoke demo --tenant lab/eu abc");
+  });
+
+  test("create where one may not says where one may", async () => {
+    await using ctl = await withCluster();
+    ctl.api
+      .on("POST /api/v1/vclusters", {
+        status: 403,
+        headers: { "content-type": "application/problem+json" },
+        body: { code: "access.denied", detail: "Permission check failed (/pool/default, VC.Audit)" },
+      })
+      .pve("GET /access/permissions", {
+        "/pool/shop": { "VC.Allocate": 1 },
+        "/pool/lab": { "VC.Audit": 1 },
+        "/vms/1": { "VC.Allocate": 1 },
+      });
+    const { code, err } = await ctl.run(["vc", "create", "demo"]);
+    expect([code === 0, err]).toEqual([
+      false,
+      expect.stringContaining("You may make clusters in shop: gpvectl vc create demo --tenant shop."),
+    ]);
+    expect(err).toContain("Permission check failed (/pool/default, VC.Audit)");
+    ctl.api.pve("GET /access/permissions", {});
+    expect((await ctl.run(["vc", "create", "demo"])).err).toContain("Ask an administrator");
+    const named = await ctl.run(["vc", "create", "demo", "--tenant", "default"]);
+    expect(named.err).toContain("Ask an administrator");
   });
 
   test("create makes one in its tenant, and waits for that one", async () => {

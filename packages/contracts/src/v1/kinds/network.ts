@@ -33,6 +33,7 @@ export const networkKind: KindDeclaration = {
     guests: Type.Integer({ description: "Guests with a card on it." }),
   }),
   namePattern: "^[A-Za-z][A-Za-z0-9_.-]{0,14}$",
+  nameWords: "up to 15 letters, digits, dots, dashes and underscores, a letter first",
   permissions: toRead(read),
   selectableFields: [],
   columns: [

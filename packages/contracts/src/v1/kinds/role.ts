@@ -50,6 +50,7 @@ export const roleKind: KindDeclaration = {
     rules: Type.Array(Type.Object(rule), { description: "The privileges, as rules." }),
   }),
   namePattern: "^[A-Za-z0-9._-]+$",
+  nameWords: "letters, digits, dots, dashes and underscores",
   permissions: { ...toRead(authenticated), ...toChange(privilege("/access", "Sys.Modify")) },
   selectableFields: ["status.builtin"],
   columns: [

@@ -22,6 +22,8 @@ export const tenantKind: KindDeclaration = {
     parent: Type.Optional(Type.String()),
   }),
   namePattern: "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$",
+  nameWords:
+    "letters, digits, dots, dashes and underscores; up to three such words with / between them, as in lab/eu",
   permissions: {
     ...toRead(read),
     ...toChange(change),

@@ -40,6 +40,7 @@ export const userKind: KindDeclaration = {
     tokens: Type.Array(Type.String()),
   }),
   namePattern: "^[^\\s:/]+@[A-Za-z][A-Za-z0-9._-]+$",
+  nameWords: "NAME@REALM, as in joe@pve",
   permissions: {
     ...toRead(readUser),
     create: anyOf(ofTenant, allOf(allocateUser, modifyUser)),

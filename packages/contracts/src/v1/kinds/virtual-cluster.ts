@@ -363,6 +363,7 @@ export const virtualClusterKind: KindDeclaration = {
     conditions: Type.Array(condition),
   }),
   namePattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$",
+  nameWords: "up to 32 small letters, digits and dashes, a letter first and no dash last",
   permissions: {
     ...toRead(read),
     ...toChange(change),

@@ -93,6 +93,7 @@ export const virtualMachineKind: KindDeclaration = {
     usage: Type.Optional(Type.Object({ cpu: Type.Number(), memoryBytes: Type.Integer() })),
   }),
   namePattern: "^[1-9][0-9]{2,8}$",
+  nameWords: "its VMID, a number from 100 on",
   permissions: {
     ...toRead(read),
     create: privilege("/vms/{name}", "VM.Allocate"),

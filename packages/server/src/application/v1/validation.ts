@@ -50,7 +50,7 @@ export class Validator {
             ? `must be '${derived}', which follows from spec; it may be left out`
             : new RegExp(kind.namePattern, "u").test(name)
               ? undefined
-              : `'${name}' is not a name of a ${kind.kind} (${kind.namePattern})`;
+              : `'${name}' is not a name of a ${kind.kind} (${kind.nameWords ?? kind.namePattern})`;
     if (name === undefined || problem !== undefined) {
       throw new AppError("request.invalid", `the ${kind.kind} is not valid: metadata.name ${problem ?? ""}`, {
         errors: { "metadata.name": problem ?? "" },

@@ -1,36 +1,59 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import {
+  keyOf,
+  nodesOf,
+  vclusterCollection,
+  type VirtualClusterRecord,
+} from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Records } from "@gpve/store/records/port.ts";
 import { plainWords } from "./plain-words.ts";
 import { runtimeOn } from "./replicas/replica-nodes.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
 
 const LOOK_MS = 100;
 const STILL_COMING = ["Pending", "Provisioning", "Initializing"];
+/** An agent that is restarted is back before then. */
+const SILENCE_MS = 120_000;
 
-/** As its nodes report it; throws with the node's reason when it comes to anything else. */
-export async function untilRunning(
-  { board, clock }: { readonly board: NodeBoard; readonly clock: Clock },
-  cluster: Pick<VirtualClusterRecord, "name" | "key" | "node" | "spread">,
-  signal: AbortSignal,
-): Promise<void> {
-  for (const node of nodesOf(cluster)) await untilRunningOn({ board, clock }, cluster, node, signal);
+export interface UntilRunningDeps {
+  readonly records: Pick<Records, "collection">;
+  readonly board: NodeBoard;
+  readonly clock: Clock;
 }
 
-async function untilRunningOn(
-  { board, clock }: { readonly board: NodeBoard; readonly clock: Clock },
-  cluster: Pick<VirtualClusterRecord, "name" | "key">,
-  node: string,
+/** As its nodes report it; throws with the node's reason when it comes to anything else, and when nobody works on it any more. */
+export async function untilRunning(
+  deps: UntilRunningDeps,
+  made: VirtualClusterRecord,
   signal: AbortSignal,
 ): Promise<void> {
+  const { records, board, clock } = deps;
+  const { name } = made;
+  let heardAt = clock.monotonic();
   for (;;) {
-    const found = runtimeOn(board, node, keyOf(cluster));
-    if (found?.phase === "Running") return;
-    if (found !== undefined && !STILL_COMING.includes(found.phase))
+    const record = records.collection(vclusterCollection).get(keyOf(made))?.value;
+    if (record === undefined)
+      throw new AppError("object.conflict", `virtual cluster '${name}' was deleted before it ran`);
+    const coming = nodesOf(record).filter((node) => !runsOn(board, record, node));
+    if (coming.length === 0) return;
+    const silent = coming.find((node) => board.get(node)?.health !== "online");
+    if (silent === undefined) heardAt = clock.monotonic();
+    else if (clock.monotonic() - heardAt > SILENCE_MS)
       throw new AppError(
         "object.conflict",
-        `virtual cluster '${cluster.name}' was made and is ${found.phase}: ${plainWords(cluster, found.message ?? "its node says no more")}`,
+        `virtual cluster '${name}' was made, and node ${silent}, which is to run it, says nothing for ${SILENCE_MS / 1000} s: it goes on when the node is back; look whether that runs, or delete the cluster`,
       );
     await clock.sleep(LOOK_MS, signal);
   }
+}
+
+function runsOn(board: NodeBoard, record: VirtualClusterRecord, node: string): boolean {
+  const found = runtimeOn(board, node, keyOf(record));
+  if (found === undefined || STILL_COMING.includes(found.phase)) return false;
+  if (found.phase === "Running") return true;
+  throw new AppError(
+    "object.conflict",
+    `virtual cluster '${record.name}' was made and is ${found.phase}: ${plainWords(record, found.message ?? "its node says no more")}`,
+  );
 }

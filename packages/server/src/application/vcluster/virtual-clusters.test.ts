@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import { type GuestMove, moveCollection } from "@gpve/domain/guest/guest-move.ts";
@@ -301,27 +300,17 @@ describe("virtual clusters at a server", () => {
     });
   });
 
-  test("are waited for until they run, and come with a kubeconfig where one may be had", async () => {
-    const { create, clusters, board, clock, answers } = await world();
+  test("tell which kubeconfigs of theirs are good", async () => {
+    const { create, clusters, asked, answers } = await world();
     await create("demo");
-    answers(() => ({ id: "1", kubeconfig: "text", expiresAt: 0 }));
-    const reported = (phase: "Initializing" | "Running" | "Failed", message?: string) =>
-      board.accept({
-        ...reportOf([], clock.now()),
-        vclusters: [{ name: "demo", phase, power: "hot", ...given({ message }) }],
-      });
-    reported("Initializing");
-    const ready = clusters.ready("demo", context("w"));
-    await clock.advance(500);
-    reported("Running");
-    await clock.advance(500);
-    expect(await ready).toMatchObject({ kubeconfig: "text", kubeconfigId: "1" });
-    answers(() => {
-      throw new AppError("access.denied", "no");
+    answers(() => [{ id: "0123456789abcdef", user: "joe@pve", expiresAt: 0 }]);
+    expect(await clusters.kubeconfigs("demo", context("k"))).toEqual([
+      { id: "0123456789abcdef", user: "joe@pve", expiresAt: "1970-01-01T00:00:00.000Z" },
+    ]);
+    expect(asked.at(-1)).toMatchObject({
+      route: "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs",
+      params: { vcluster: "demo", tenant: "default" },
     });
-    expect(await clusters.ready("demo", context("w"))).toEqual({});
-    reported("Failed", "no bridge");
-    await expect(clusters.ready("demo", context("w"))).rejects.toThrow("is Failed: no bridge");
   });
 
   test("change when they sleep, at their node and in the store", async () => {

@@ -151,6 +151,9 @@ export function fixedOperations(
         ctx,
       ),
     }),
+    listVclusterKubeconfigs: async ({ params, ctx }) => ({
+      body: { kubeconfigs: await deps.vclusters.kubeconfigs(params["name"] ?? "", ctx) },
+    }),
     revokeVclusterKubeconfig: async ({ params, ctx }) => {
       await deps.vclusters.revoke(params["name"] ?? "", params["id"] ?? "", ctx);
       return { body: {} };

@@ -84,7 +84,10 @@ export interface V1Deps extends Pick<
   ) => Promise<string>;
   /** Where pods of virtual clusters run. */
   readonly podMapping: Pick<PodMapping, "of" | "on">;
-  readonly vclusters: Pick<VirtualClusters, "sleep" | "kubeconfig" | "revoke" | "work" | "scale" | "logs">;
+  readonly vclusters: Pick<
+    VirtualClusters,
+    "sleep" | "kubeconfig" | "kubeconfigs" | "revoke" | "work" | "scale" | "logs"
+  >;
   readonly vclusterMoves: Pick<ClusterMoves, "begin">;
   readonly vclusterWorkerMoves: Pick<WorkerMoves, "begin">;
   readonly vclusterSaves: Pick<ClusterSaves, "backUp" | "list" | "restore" | "upgrade" | "rotateCa">;

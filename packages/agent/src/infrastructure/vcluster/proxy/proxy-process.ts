@@ -8,6 +8,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { OWN_PROGRAM_ENV } from "@gpve/kit/own-program-env.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import type { SelfProgram } from "../store-process.ts";
 import { type FromProxy, onLines, sendLine } from "./proxy-messages.ts";
@@ -137,6 +138,7 @@ export class ProxyProcess implements ClusterFront {
       label: "the way in to virtual clusters",
       program: self.program,
       args: [...self.args, "vc-proxy", folder, String(sharedPort)],
+      env: OWN_PROGRAM_ENV,
       files: self.folders.map((path): GuestFile => ({ path, access: "ro" })),
       sockets: [{ name: "agent", fd: PROXY_CONTROL_FD }],
       hostNetwork: true,

@@ -160,6 +160,7 @@ export async function startV1(
     vclusters: {
       kubeconfig: (name, hours) =>
         Promise.resolve({ id: "1", kubeconfig: `${name} for ${hours} h`, expiresAt: "2030-01-01T00:00:00Z" }),
+      kubeconfigs: (name) => Promise.resolve([{ id: "1", user: name, expiresAt: "2030-01-01T00:00:00Z" }]),
       revoke: () => Promise.resolve(),
       work: (name, verb) => Promise.resolve(`UPID:n1:${verb}:${name}`),
       scale: (name, { count }) => Promise.resolve(`UPID:n1:scale:${name}:${count}`),

@@ -1,0 +1,26 @@
+// Which kubeconfigs of a cluster are good: the cluster itself keeps that.
+import { AppError } from "@gpve/contracts/errors.ts";
+import {
+  type GivenKubeconfig,
+  givenKubeconfigs,
+  type KubeconfigBinding,
+  OUR_BINDINGS,
+} from "@gpve/domain/vcluster/kubeconfig.ts";
+import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export async function listKubeconfigs(
+  { api, clock }: { readonly api: ClusterApi; readonly clock: Pick<Clock, "now"> },
+  cluster: KeptCluster,
+  signal: AbortSignal,
+): Promise<GivenKubeconfig[]> {
+  const { status, body } = await api(cluster, { method: "GET", path: OUR_BINDINGS }, signal);
+  if (status !== 200)
+    throw new AppError(
+      "internal.error",
+      `virtual cluster ${calledOf(cluster)} does not tell its kubeconfigs: it answered ${status}`,
+    );
+  const { items = [] } = (body ?? {}) as { readonly items?: readonly KubeconfigBinding[] };
+  return givenKubeconfigs(items, clock.now());
+}
