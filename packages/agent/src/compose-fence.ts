@@ -7,6 +7,7 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import { notAServer } from "@gpve/kit/pki/server-role.ts";
 import { etcdStoreOver } from "@gpve/store/etcd/etcd-store.ts";
 import { linkOver } from "@gpve/store/etcd/link.ts";
+import type { Store } from "@gpve/store/port.ts";
 import { createKeeper } from "./compose-ha.ts";
 import { GuestCgroups } from "./infrastructure/cgroup/guest-cgroups.ts";
 import { FenceFiles } from "./infrastructure/fence/fence-files.ts";
@@ -16,11 +17,12 @@ import { leaveServiceGroup } from "./infrastructure/fence/leave-service-group.ts
 import { ServerLines } from "./infrastructure/fence/server-lines.ts";
 import { chooseWatchdog } from "./infrastructure/fence/watchdogs.ts";
 import { IdentityStore, type AgentIdentity } from "./infrastructure/server-link/identity.ts";
+import type { KnownServers } from "./infrastructure/server-link/known-servers.ts";
 
 export interface FenceSettings {
   readonly data: DataDir;
   readonly node: string;
-  readonly endpoints: readonly string[];
+  readonly servers: KnownServers;
   readonly log: Logger;
   /** As the configuration has it. */
   readonly watchdog: string | undefined;
@@ -39,7 +41,7 @@ const ATTEMPT_MS = 3_000;
 const DEADLINE_MS = 4_500;
 
 export async function startFence(settings: FenceSettings): Promise<RunningFence> {
-  const { data, node, endpoints, log } = settings;
+  const { data, node, servers, log } = settings;
   const clock = systemClock;
   const identities = new IdentityStore({ dir: data.file("pki"), clock });
   const identity = await identities.require(node);
@@ -51,13 +53,23 @@ export async function startFence(settings: FenceSettings): Promise<RunningFence>
       clock,
       acceptPeer: (_host, certificate) => notAServer(url, certificate),
     });
+  // The agent learns of servers that join and leave, and writes them down.
+  const endpoints = (): readonly string[] => {
+    servers.readAgain();
+    return servers.urls();
+  };
   const lines = new ServerLines({ endpoints, clock, identity: () => identities.load(node), open }, identity);
   const limits = { clock, attemptMs: ATTEMPT_MS, deadlineMs: DEADLINE_MS };
-  const stores = endpoints.map((url) => etcdStoreOver([linkOver(url, () => lines.transport(url))], limits));
+  const stores = new Map<string, Store>();
+  const storeAt = (url: string): Store => {
+    const store = stores.get(url) ?? etcdStoreOver([linkOver(url, () => lines.transport(url))], limits);
+    stores.set(url, store);
+    return store;
+  };
   const files = new FenceFiles(data.file("run"));
   const keeper = createKeeper({
     node,
-    store: new FirstAnswer({ stores, clock }),
+    store: new FirstAnswer({ stores: () => lines.urls().map(storeAt), clock }),
     clock,
     log,
     files,

@@ -1,7 +1,7 @@
 // A server from its configuration file: for `gpve server`, and for `gpve up` on a data directory that is of a cluster.
 import { createAgent } from "@gpve/agent/application/agent.ts";
 import { createTaskHandlers } from "@gpve/agent/presentation/pve/node/task-handlers.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
@@ -66,17 +66,23 @@ export async function startServer(
   const url = formatUrl({ host, port });
   keepCredentials(data, url, opened);
   const told = toldAddress(host, settings.store.type === "embedded" ? settings.store.address : undefined);
-  if (told !== undefined)
-    background(
-      log,
-      "noting where this server is",
-      opened.membership.servers.note(name, formatUrl({ host: told, port })),
-    );
+  const stopPlaces = new AbortController();
+  const places = opened.membership.servers.keep(
+    { name, url: told === undefined ? undefined : formatUrl({ host: told, port }) },
+    {
+      clock: systemClock,
+      signal: stopPlaces.signal,
+      onFailure: (err) =>
+        log.warn({ err: messageOf(err) }, "where servers are cannot be kept now; tried again in ten minutes"),
+    },
+  );
+  background(log, "keeping where servers are", places);
   return {
     url,
     port,
     async stop() {
       stopCompaction();
+      stopPlaces.abort();
       await opened.close();
       await store.close();
       await embedded?.close();

@@ -283,7 +283,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     vmScreenshot: (node, vmid, ctx) => work.screenshot({ node, vmid }, ctx),
     vmLog: (node, vmid, ctx) => work.log({ node, vmid }, ctx),
     ageSeconds: parts.ageSeconds,
-    storeMembers: new StoreMembers(parts.storeMembers),
+    storeMembers: new StoreMembers(parts.storeMembers, parts.membership.servers),
     invite: (options) => parts.membership.invite(options),
     servers: () => parts.membership.servers.urls(),
     caFingerprint: () => parts.pki.caFingerprint,

@@ -9,12 +9,14 @@ import { moveServers } from "@gpve/agent/infrastructure/server-link/move-servers
 import { storageSecrets } from "@gpve/agent/infrastructure/server-link/storage-secrets.ts";
 import { findSupervisor } from "@gpve/agent/infrastructure/supervisor/find-supervisor.ts";
 import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
+import { ServerLinks } from "@gpve/agent/infrastructure/server-link/server-links.ts";
 import { listenForServers } from "@gpve/agent/presentation/grpc/listener.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { agentCorner, plainFingerprint } from "@gpve/domain/node/record.ts";
+import { placeCollection } from "@gpve/domain/node/server-place.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import { storageCollection, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
@@ -30,9 +32,8 @@ import { bootId } from "@gpve/kit/process-identity.ts";
 import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
 import { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { RecordsTaskPublisher } from "@gpve/domain/task/records-task-publisher.ts";
-import { etcdStoreOver } from "@gpve/store/etcd/etcd-store.ts";
-import { linkOver } from "@gpve/store/etcd/link.ts";
-import type { Store } from "@gpve/store/port.ts";
+import { etcdStoreOver, type StoreOverLinks } from "@gpve/store/etcd/etcd-store.ts";
+import { linkOver, type Link } from "@gpve/store/etcd/link.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { readCaFile } from "../ca-file.ts";
@@ -43,6 +44,7 @@ import { showDataDir } from "../show-data-dir.ts";
 import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions } from "./options.ts";
 import { reachableAddress } from "../machine-names.ts";
+import { knownServers } from "../known-servers.ts";
 import { selfProgram } from "../self-command.ts";
 import { supervisorSource } from "../supervisor-source.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
@@ -75,8 +77,19 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
     const supervisor = supervisorSource(data);
     const { path: carrier } = await findSupervisor({ supervisor, data, exec, log });
     const moveFolder = data.file("run", "move");
-    const links: ServerLink[] = [];
-    const cluster = new ClusterView(nodeName, () => links, log);
+    const servers = knownServers(data, settings.join.endpoints, log);
+    const links = new ServerLinks({ log, open: (endpoint) => openLink(endpoint) });
+    const cluster = new ClusterView({
+      node: nodeName,
+      links: () => links.all(),
+      log,
+      onServers: (urls) => {
+        if (!servers.tell(urls)) return;
+        log.info({ servers: servers.urls() }, "servers of the cluster have come or gone");
+        links.use(servers.urls());
+        cluster.useLinks();
+      },
+    });
     const running = await startAgent({
       data,
       supervisor,
@@ -86,16 +99,20 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       accessOf: (actor) => cluster.accessOf(actor),
       publisher: cluster,
       storages: () => cluster.storages(),
-      storageSecret: storageSecrets(() => links),
+      storageSecret: storageSecrets(() => links.all()),
       guestType: (vmid) => cluster.guestType(vmid),
       records: () => cluster.records(),
       uidSeed: plainFingerprint(readCertificate(identity.caPem).fingerprint),
       moves: {
-        servers: moveServers(() => links),
+        servers: moveServers(() => links.all()),
         peers: new MoveDialer({ identity: () => identity, folder: moveFolder, carrier }),
         keys: new FolderMoveKeys(moveFolder),
       },
-      clusterName: () => links.map((link) => link.clusterName).find((name) => name !== undefined),
+      clusterName: () =>
+        links
+          .all()
+          .map((link) => link.clusterName)
+          .find((name) => name !== undefined),
       log,
       metrics,
       ...settings.agent,
@@ -115,38 +132,36 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
     };
     const joinAgain = afterRemoval(log, async () => {
       use(await join(identities, settings, log));
-      for (const link of links) link.reopen();
+      links.reopen();
     });
-    for (const endpoint of settings.join.endpoints) {
-      links.push(
-        new ServerLink({
-          endpoint,
-          node: nodeName,
-          address,
-          port,
-          agentVersion: PRODUCT_VERSION,
-          bootId: bootId(),
-          clock,
-          log,
-          identity: () => identity,
-          onIdentity: (renewed: AgentIdentity) => use(identities.save(renewed)),
-          onRefused: joinAgain,
-          // A node counts as online by its first report: whoever sees it so may ask it for something at once.
-          follow: async (send, options) => {
-            await cluster.opened(options.signal);
-            await running.reporter.follow(send, options);
-          },
-        }),
-      );
-    }
-    for (const link of links) link.start();
+    const openLink = (endpoint: string): ServerLink =>
+      new ServerLink({
+        endpoint,
+        node: nodeName,
+        address,
+        port,
+        agentVersion: PRODUCT_VERSION,
+        bootId: bootId(),
+        clock,
+        log,
+        identity: () => identity,
+        onIdentity: (renewed: AgentIdentity) => use(identities.save(renewed)),
+        onRefused: joinAgain,
+        // A node counts as online by its first report: whoever sees it so may ask it for something at once.
+        follow: async (send, options) => {
+          await cluster.opened(options.signal);
+          await running.reporter.follow(send, options);
+        },
+      });
+    links.use(servers.urls());
+    links.start();
     background(log, "following the cluster's records", cluster.open());
     io.out(`gpve-agent ${PRODUCT_VERSION} runs node ${nodeName} on ${address}:${listener.port}`);
     return await untilSignalled(async () => {
       // Servers hold back what comes now; what is under way still needs the lines to them.
-      await Promise.all(links.map((link) => link.goodbye()));
+      await links.goodbye();
       await listener.close();
-      await Promise.all(links.map((link) => link.close()));
+      await links.close();
       await running.close();
       await cluster.close();
       await observability.close();
@@ -207,22 +222,34 @@ async function join(
   }
 }
 
+function lineOver(link: ServerLink): Link {
+  return linkOver(
+    link.endpoint,
+    () => link.transport(),
+    () => (link.connected() ? undefined : "no line to this server yet"),
+  );
+}
+
+interface ClusterViewDeps {
+  readonly node: string;
+  readonly links: () => readonly ServerLink[];
+  readonly log: Logger;
+  /** All servers that there are, whenever that may have changed. */
+  readonly onServers: (urls: readonly string[]) => void;
+}
+
 /** The cluster's records as this agent sees them through any server; deny by default until they are there. */
 class ClusterView implements TaskPublisher {
-  readonly #node: string;
-  readonly #links: () => readonly ServerLink[];
-  readonly #log: Logger;
-  #store: Store | undefined;
+  readonly #deps: ClusterViewDeps;
+  #store: StoreOverLinks | undefined;
   #records: Awaited<ReturnType<typeof openRecords>> | undefined;
   #access: AccessDirectory | undefined;
   #tasks: RecordsTaskPublisher | undefined;
   readonly #opened = Promise.withResolvers<undefined>();
   #isClosed = false;
 
-  constructor(node: string, links: () => readonly ServerLink[], log: Logger) {
-    this.#node = node;
-    this.#links = links;
-    this.#log = log;
+  constructor(deps: ClusterViewDeps) {
+    this.#deps = deps;
   }
 
   /** A node that was removed is refused at first, and let in when it has joined again: so this is tried until it works. */
@@ -234,7 +261,7 @@ class ClusterView implements TaskPublisher {
         return;
       } catch (err) {
         if (this.#isClosed) return;
-        this.#log.warn({ err: messageOf(err) }, "the cluster's records cannot be followed yet");
+        this.#deps.log.warn({ err: messageOf(err) }, "the cluster's records cannot be followed yet");
         await this.#store?.close();
         await systemClock.sleep(OPEN_RETRY_MS);
       }
@@ -270,23 +297,31 @@ class ClusterView implements TaskPublisher {
   }
 
   async #openOnce(): Promise<void> {
-    const links = this.#links().map((link) =>
-      linkOver(
-        link.endpoint,
-        () => link.transport(),
-        () => (link.connected() ? undefined : "no line to this server yet"),
-      ),
-    );
-    this.#store = etcdStoreOver(links);
+    const { node, links, log, onServers } = this.#deps;
+    this.#store = etcdStoreOver(links().map(lineOver));
     const records = await openRecords(this.#store, {
       prefix: "/gpve/",
-      corner: agentCorner(this.#node),
-      log: this.#log,
+      corner: agentCorner(node),
+      log,
       startTimeoutMs: Number.MAX_SAFE_INTEGER,
     });
     this.#records = records;
     this.#access = new AccessDirectory({ records, clock: systemClock });
     this.#tasks = new RecordsTaskPublisher(records);
+    const places = records.collection(placeCollection);
+    const tell = (): void => onServers(places.list().map(({ value }) => value.url));
+    places.onChange(tell);
+    tell();
+  }
+
+  /** Servers have come or gone. */
+  useLinks(): void {
+    const lines = new Map(this.#deps.links().map((link) => [link.endpoint, link]));
+    this.#store?.use([...lines.keys()], (url) => {
+      const link = lines.get(url);
+      if (link === undefined) throw new AppError("internal.error", `no line to ${url}`);
+      return lineOver(link);
+    });
   }
 
   records(): Records {

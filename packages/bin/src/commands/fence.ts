@@ -9,6 +9,7 @@ import { createLogger } from "@gpve/kit/logger.ts";
 import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
 import { readConfigFile } from "../config-file.ts";
 import type { Io } from "../io.ts";
+import { knownServers } from "../known-servers.ts";
 import { supervisorSource } from "../supervisor-source.ts";
 import { agentSettings } from "../settings/agent-settings.ts";
 import { untilSignalled } from "../until-signalled.ts";
@@ -33,7 +34,7 @@ export async function fence(args: readonly string[], _io: Io): Promise<number> {
     const running = await startFence({
       data,
       node: settings.node.nodeName,
-      endpoints: settings.join.endpoints,
+      servers: knownServers(data, settings.join.endpoints, log),
       log,
       watchdog: settings.fence.watchdog,
       supervisor: supervisor ?? undefined,

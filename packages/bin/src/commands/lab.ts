@@ -2,11 +2,12 @@
 import { parseArgs } from "node:util";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
 import type { Io } from "../io.ts";
 import { cutNode, cutNodes, healNode } from "../lab/lab-network.ts";
 import { labNode, requireLab, type Lab, type LabNode } from "../lab/lab-plan.ts";
 import { partNames, runningFence, runningPart, startPart, stopPart } from "../lab/node-parts.ts";
-import { lastReset } from "../lab/lab-watchdog.ts";
+import { notePowerLoss, powerLoss, type PowerLoss } from "../lab/lab-watchdog.ts";
 import { nodeProcesses, signalNode } from "../lab/node-processes.ts";
 import { startNodeParts } from "../lab/start-lab.ts";
 import { sendSignal } from "../long-lived-process.ts";
@@ -102,12 +103,14 @@ async function told(node: LabNode, signal: NodeJS.Signals, only: OnlyPart, becam
   }
   // No mistake of who asks: its watchdog may have reset a node that was frozen.
   if (signal !== "SIGKILL" && isOff(node)) return offText(node);
+  const wasOff = isOff(node);
   const count = signalNode(node, signal);
   // Killed is gone: whoever asks next finds nothing of it.
   while (signal === "SIGKILL" && nodeProcesses(node).length > 0) {
     signalNode(node, signal);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+  if (signal === "SIGKILL" && !wasOff) notePowerLoss(node, { at: systemClock.now(), by: "killed" });
   return `${node.name} ${became} (${count} processes)`;
 }
 
@@ -115,9 +118,14 @@ function isOff(node: LabNode): boolean {
   return nodeProcesses(node).length === 0;
 }
 
+const lossTexts: Readonly<Record<PowerLoss["by"], string>> = {
+  watchdog: " (its watchdog has reset it)",
+  killed: " (it was killed)",
+};
+
 function offText(node: LabNode): string {
-  const why = lastReset(node) === undefined ? "" : " (its watchdog has reset it)";
-  return `${node.name} is off${why}, and nothing was done: ./gpve lab heal ${node.name} boots it`;
+  const loss = powerLoss(node);
+  return `${node.name} is off${loss === undefined ? "" : lossTexts[loss.by]}, and nothing was done: ./gpve lab heal ${node.name} boots it`;
 }
 
 interface StatusRow {
@@ -128,7 +136,8 @@ interface StatusRow {
   readonly running: readonly string[];
   readonly processes: number;
   /** When its watchdog ended it; it was not started since. */
-  readonly reset?: number;
+  /** Of a node that is off: who took its power, and when. */
+  readonly loss?: PowerLoss;
 }
 
 async function statusRows(of: Lab): Promise<StatusRow[]> {
@@ -136,16 +145,17 @@ async function statusRows(of: Lab): Promise<StatusRow[]> {
   return of.nodes.map((node) => {
     const processes = nodeProcesses(node);
     const frozen = processes.length > 0 && processes.every(({ state }) => state === "T" || state === "t");
+    const isGone = processes.length === 0;
     return {
       node: node.name,
       address: node.address,
-      power: processes.length === 0 ? "off" : frozen ? "frozen" : "on",
+      power: isGone ? "off" : frozen ? "frozen" : "on",
       network: cut.has(node.name) ? "cut" : "up",
       running: [
         ...partNames.filter((part) => runningPart(node, part) !== undefined),
         ...(runningFence(node) === undefined ? [] : ["fence"]),
       ],
-      ...given({ reset: lastReset(node) }),
+      ...given({ loss: isGone ? powerLoss(node) : undefined }),
       processes: processes.length,
     };
   });
@@ -157,7 +167,7 @@ function table(rows: readonly StatusRow[]): string {
     ...rows.map((row) => [
       row.node,
       row.address,
-      row.reset === undefined ? row.power : `${row.power} (watchdog)`,
+      row.loss === undefined ? row.power : `${row.power} (${row.loss.by})`,
       row.network,
       String(row.processes),
       row.running.join(" ") || "-",

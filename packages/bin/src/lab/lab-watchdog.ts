@@ -1,6 +1,6 @@
 // The watchdog outside each lab node: when its fence process armed it and does not feed it, the node is reset, which here
 // means that every process of it ends at once.
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { leaseTimes } from "@gpve/domain/ha/node-lease.ts";
 import { readJsonFile, readTextFile } from "@gpve/kit/atomic-file.ts";
@@ -23,9 +23,21 @@ export function watchdogFile(folder: string): string {
   return join(folder, "run", "watchdog");
 }
 
-/** Wall time of the last reset; undefined = none since it was last started. */
-export function lastReset(node: LabNode): number | undefined {
-  return (readJsonFile(resetNote(node)) as { at?: number } | undefined)?.at;
+export interface PowerLoss {
+  readonly at: number;
+  readonly by: "watchdog" | "killed";
+}
+
+/** When a node lost its power, and by whom; undefined = it has not since it was last started. */
+export function powerLoss(node: LabNode): PowerLoss | undefined {
+  const { at, by } = (readJsonFile(lossNote(node)) ?? {}) as Partial<PowerLoss>;
+  return at === undefined ? undefined : { at, by: by === "killed" ? "killed" : "watchdog" };
+}
+
+/** For whoever ends all of a node's processes: a watchdog without power bites nobody, and who it was is read later. */
+export function notePowerLoss(node: LabNode, loss: PowerLoss): void {
+  writeFileSync(watchdogFile(node.folder), "off\n");
+  writeFileSync(lossNote(node), `${JSON.stringify(loss)}\n`);
 }
 
 export async function keepWatchdogs(lab: Lab, deps: WatchdogDeps, signal: AbortSignal): Promise<void> {
@@ -41,10 +53,14 @@ export async function keepWatchdogs(lab: Lab, deps: WatchdogDeps, signal: AbortS
       if (now - before.at < leaseTimes.watchdogMs) continue;
       log.warn({ node: node.name }, "not fed: the watchdog resets the node");
       reset(node);
-      writeFileSync(watchdogFile(node.folder), "off\n");
-      writeFileSync(resetNote(node), `${JSON.stringify({ at: clock.now() })}\n`);
+      notePowerLoss(node, { at: clock.now(), by: "watchdog" });
     }
   });
+}
+
+/** Its power is back. */
+export function forgetPowerLoss(node: LabNode): void {
+  rmSync(lossNote(node), { force: true });
 }
 
 /** As a loss of power. */
@@ -53,6 +69,6 @@ export function resetNode(node: LabNode): void {
   while (nodeProcesses(node).length > 0);
 }
 
-function resetNote(node: LabNode): string {
-  return join(node.folder, "run", "reset.json");
+function lossNote(node: LabNode): string {
+  return join(node.folder, "run", "power-loss.json");
 }

@@ -1,5 +1,5 @@
 // `gpve up --nodes N`: makes what is missing of the cluster, starts what does not run, and follows a living server.
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { GpveClient } from "@gpve/client/client.ts";
 import { NodeTransport } from "@gpve/client/node-transport.ts";
@@ -15,7 +15,7 @@ import type { CredentialsFile } from "../commands/welcome.ts";
 import { ensureLabNetwork, labGuestNetwork } from "./lab-network.ts";
 import { AGENT_PORT, etcdUrls, SERVER_PORT, serverUrl, type Lab, type LabNode } from "./lab-plan.ts";
 import { etcdFiles, hasCertificates, prepareSecrets, shareCertificate } from "./lab-secrets.ts";
-import { keepWatchdogs, resetNode, watchdogFile } from "./lab-watchdog.ts";
+import { forgetPowerLoss, keepWatchdogs, resetNode, watchdogFile } from "./lab-watchdog.ts";
 import { followLivingServer, httpsProbe } from "./living-server.ts";
 import { startPart, stopFence, stopPart } from "./node-parts.ts";
 
@@ -95,7 +95,7 @@ export async function stopAgents(lab: Lab): Promise<void> {
 
 /** What `lab heal` does for a node that has lost its power: it boots. */
 export async function startNodeParts(lab: Lab, node: LabNode): Promise<void> {
-  rmSync(join(node.folder, "run", "reset.json"), { force: true });
+  forgetPowerLoss(node);
   if (node.isMember) await startPart(lab, node, "etcd");
   await startPart(lab, node, "server");
   await startPart(lab, node, "agent");

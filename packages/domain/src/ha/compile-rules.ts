@@ -18,6 +18,7 @@ export function compileRules(rules: Rules, nodes: readonly string[]): CompiledRu
   check.severalPriorities();
   check.severalHomes();
   check.tooFewHomes();
+  check.dropAll();
 
   const groups = connected(check.positive());
   const nodeAffinity = new Map<string, NodeAffinityRule>();
@@ -110,6 +111,7 @@ function connected(rules: readonly ResourceAffinityRule[]): readonly ReadonlySet
   return groups;
 }
 
+/** Every check sees all rules: which of two that contradict each other is the mistake nobody knows. */
 class Consistency {
   readonly dropped: { id: string; reason: string }[] = [];
   #rules: Rules;
@@ -138,18 +140,18 @@ class Consistency {
       if (shared === undefined) continue;
       reasons.set(rule.id, `resource '${shared}' is already used in another node affinity rule`);
     }
-    this.#drop(reasons);
+    this.#note(reasons);
   }
 
   tooFewResources(): void {
-    this.#dropAll(
+    this.#wrong(
       [...this.positive(), ...this.negative()].filter((rule) => rule.resources.length < 2),
       "rule is ineffective as there are less than two resources",
     );
   }
 
   moreResourcesThanNodes(nodes: number): void {
-    this.#dropAll(
+    this.#wrong(
       this.negative().filter((rule) => rule.resources.length > nodes),
       "rule defines more resources than available nodes",
     );
@@ -166,23 +168,23 @@ class Consistency {
         }
       }
     }
-    this.#drop(reasons);
+    this.#note(reasons);
   }
 
   severalPriorities(): void {
     const reasons = new Map<string, string>();
-    for (const home of this.nodeRules()) {
-      if (new Set(home.nodes.values()).size < 2) continue;
-      for (const rule of [...this.positive(), ...this.negative()]) {
-        if (shares(rule, new Set(home.resources)) === 0) continue;
-        reasons.set(rule.id, "resources are in node affinity rules with multiple priorities");
+    for (const rule of [...this.positive(), ...this.negative()]) {
+      const homes = this.nodeRules().filter((home) => shares(rule, new Set(home.resources)) > 0);
+      if (homes.every((home) => new Set(home.nodes.values()).size < 2)) continue;
+      reasons.set(rule.id, "resources are in node affinity rules with multiple priorities");
+      for (const home of homes) {
         reasons.set(
           home.id,
           "resources are in a resource affinity rule and cannot be in a node affinity rule with multiple priorities",
         );
       }
     }
-    this.#drop(reasons);
+    this.#note(reasons);
   }
 
   severalHomes(): void {
@@ -201,7 +203,7 @@ class Consistency {
         );
       }
     }
-    this.#drop(reasons);
+    this.#note(reasons);
   }
 
   tooFewHomes(): void {
@@ -225,7 +227,7 @@ class Consistency {
         );
       }
     }
-    this.#drop(reasons);
+    this.#note(reasons);
   }
 
   #affinity(kind: "positive" | "negative"): readonly ResourceAffinityRule[] {
@@ -234,13 +236,17 @@ class Consistency {
       .filter((rule) => rule.affinity === kind);
   }
 
-  #dropAll(rules: readonly ResourceAffinityRule[], reason: string): void {
-    this.#drop(new Map(rules.map((rule) => [rule.id, reason])));
+  dropAll(): void {
+    const ids = new Set(this.dropped.map(({ id }) => id));
+    this.#rules = this.#rules.filter((rule) => !ids.has(rule.id));
   }
 
-  #drop(reasons: ReadonlyMap<string, string>): void {
+  #wrong(rules: readonly ResourceAffinityRule[], reason: string): void {
+    this.#note(new Map(rules.map((rule) => [rule.id, reason])));
+  }
+
+  #note(reasons: ReadonlyMap<string, string>): void {
     for (const [id, reason] of reasons) this.dropped.push({ id, reason });
-    this.#rules = this.#rules.filter((rule) => !reasons.has(rule.id));
   }
 }
 

@@ -24,6 +24,8 @@ export class LocalManager {
 
   /** The node goes down (or reboots), or only this process is restarted. */
   requestShutdown(reason: "shutdown" | "reboot" | "restart"): void {
+    // Asked twice it stays with the first; only a restart may still become the end of the machine.
+    if (this.#ending !== undefined && (this.#ending !== "restart" || reason === "restart")) return;
     this.#ending = reason;
     const policy = this.#env.settings().shutdownPolicy;
     if (reason !== "restart") this.#env.log("info", `got shutdown request with shutdown policy '${policy}'`);

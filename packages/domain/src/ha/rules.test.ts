@@ -48,6 +48,7 @@ describe("of rules that contradict each other both sides are dropped:", () => {
   test.each([
     ["two homes for one service", [home("a", "vm:1", "n1"), home("b", "vm:1", "n2")], ["a", "b"]],
     ["alone", [tie("a", "vm:1", "positive")], ["a"]],
+    ["alone, said twice", [tie("a", "vm:1,vm:1", "negative")], ["a"]],
     ["more to keep apart than nodes", [tie("a", "vm:1,vm:2,vm:3,vm:4", "negative")], ["a"]],
     [
       "together and apart",
@@ -59,6 +60,16 @@ describe("of rules that contradict each other both sides are dropped:", () => {
       "together in two homes",
       [home("a", "vm:1", "n1"), home("b", "vm:2", "n2"), tie("c", "vm:1,vm:2", "positive")],
       ["a", "b", "c"],
+    ],
+    [
+      "ties to a home with priorities, and to one without",
+      [home("a", "vm:1", "n1:1,n2:2"), home("b", "vm:2", "n1"), tie("c", "vm:1,vm:2", "negative")],
+      ["a", "b", "c"],
+    ],
+    [
+      "with a rule that is dropped itself",
+      [home("a", "vm:1", "n1"), home("b", "vm:1", "n2"), tie("c", "vm:1,vm:2", "positive")],
+      ["a", "a", "b", "b", "c"],
     ],
     [
       "apart in one home",

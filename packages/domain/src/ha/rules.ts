@@ -73,7 +73,7 @@ function ruleFrom(type: string, id: string, values: ReadonlyMap<string, string>)
   const disable = values.get("disable");
   // PVE writes the word alone.
   if (disable === "" || isOn(disable)) return [];
-  const resources = list(values.get("resources")).toSorted();
+  const resources = [...new Set(list(values.get("resources")))].toSorted();
   if (type === "node-affinity") {
     const nodes = list(values.get("nodes")).map((entry): [string, number] => {
       const [node, priority] = entry.split(":");

@@ -94,10 +94,11 @@ function stopped(context: ServiceStep, sid: string, service: ServiceStatus, conf
     context.env.log("info", `fixup service '${sid}' location (${service.node} => ${config.node})`);
     service.node = config.node;
   }
-  const isReachable = context.nodes.isOperational(service.node);
-  if (isReachable && carryOutCommand(context, sid, service)) return;
+  // Also off a dead node: it is fenced first.
+  if (carryOutCommand(context, sid, service)) return;
   // Nobody wants a disabled one: it may stay on a dead node. Others are brought to a living one.
   if (config.state === "disabled") return;
+  const isReachable = context.nodes.isOperational(service.node);
   if (!isReachable && context.nodes.isLost(service.node)) return context.change(sid, "fence");
   if (config.state === "started" && service.command === undefined)
     context.change(sid, "request_start", { node: service.node });

@@ -57,8 +57,13 @@ export function openEtcdStore(options: EtcdOptions): Store {
   return store;
 }
 
+export interface StoreOverLinks extends Store {
+  /** From now on these; what is not there yet is opened. */
+  use(urls: readonly string[], link: (url: string) => Link): void;
+}
+
 /** Over lines that somebody else keeps up, such as an agent's to its servers. */
-export function etcdStoreOver(links: readonly Link[], options: EtcdLimits = {}): Store {
+export function etcdStoreOver(links: readonly Link[], options: EtcdLimits = {}): StoreOverLinks {
   return new EtcdStore(links, options);
 }
 

@@ -37,7 +37,7 @@ function world(): {
 } {
   const clock = new FakeClock(0);
   const servers = [server(), server(), server()] as const;
-  return { servers, clock, first: new FirstAnswer({ stores: servers, clock }) };
+  return { servers, clock, first: new FirstAnswer({ stores: () => servers, clock }) };
 }
 
 const counts = (servers: readonly Server[]): readonly number[] => servers.map(({ asked }) => asked.length);
@@ -98,5 +98,27 @@ test("when all fail a refusal counts more than those that are away", async () =>
 });
 
 test("without a server there is nothing to ask", () => {
-  expect(() => new FirstAnswer({ stores: [], clock: new FakeClock(0) })).toThrow("no server");
+  expect(() => new FirstAnswer({ stores: () => [], clock: new FakeClock(0) })).toThrow("no server");
+});
+
+test("a server that joined is asked when the others are away, and one that left no more", async () => {
+  const [clock, old, joined] = [new FakeClock(0), server(), server()];
+  let stores: readonly Asked[] = [old];
+  const first = new FirstAnswer({ stores: () => stores, clock });
+  const before = first.txn(request);
+  old.answer(1);
+  await before;
+  stores = [joined, old];
+  // The one that answered stays the first.
+  const during = first.txn(request);
+  expect(counts([old, joined])).toEqual([2, 0]);
+  old.fail(away);
+  await clock.advance(0);
+  joined.answer(2);
+  expect((await during).revision).toBe(2);
+  stores = [joined];
+  const after = first.txn(request);
+  joined.answer(3);
+  expect((await after).revision).toBe(3);
+  expect(counts([old, joined])).toEqual([2, 2]);
 });

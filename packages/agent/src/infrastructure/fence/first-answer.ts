@@ -9,8 +9,8 @@ import type { Store, TxnRequest, TxnResponse } from "@gpve/store/port.ts";
 export type Asked = Pick<Store, "txn">;
 
 export interface FirstAnswerDeps {
-  /** One for each server. */
-  readonly stores: readonly Asked[];
+  /** One for each server that there is now; the same server, the same object. */
+  readonly stores: () => readonly Asked[];
   readonly clock: Pick<Clock, "after">;
 }
 
@@ -19,26 +19,28 @@ const NEXT_MS = 600;
 
 export class FirstAnswer implements Asked {
   readonly #deps: FirstAnswerDeps;
-  #preferred = 0;
+  #preferred: Asked | undefined;
 
   constructor(deps: FirstAnswerDeps) {
-    if (deps.stores.length === 0) throw new AppError("config.invalid", "no server to ask is given");
+    if (deps.stores().length === 0) throw new AppError("config.invalid", "no server to ask is given");
     this.#deps = deps;
   }
 
   async txn(request: TxnRequest): Promise<TxnResponse> {
-    const { stores, clock } = this.#deps;
-    const order = stores.map((_, at) => (at + this.#preferred) % stores.length);
+    const { clock } = this.#deps;
+    const stores = this.#deps.stores();
+    const first = Math.max(0, this.#preferred === undefined ? 0 : stores.indexOf(this.#preferred));
+    const order = [...stores.slice(first), ...stores.slice(0, first)];
     const failures: unknown[] = [];
     const over = new AbortController();
     const { promise, resolve, reject } = Promise.withResolvers<TxnResponse>();
     let waiting = (): void => undefined;
     const askNext = (): void => {
       waiting();
-      const at = order.shift();
-      if (at === undefined) return;
+      const store = order.shift();
+      if (store === undefined) return;
       if (order.length > 0) waiting = clock.after(NEXT_MS, askNext);
-      this.#ask(at, request, over.signal).then(resolve, (err: unknown) => {
+      this.#ask(store, request, over.signal).then(resolve, (err: unknown) => {
         failures.push(err);
         if (failures.length === stores.length) reject(allFailed(failures));
         else askNext();
@@ -53,11 +55,9 @@ export class FirstAnswer implements Asked {
     }
   }
 
-  async #ask(at: number, request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
-    const store = this.#deps.stores[at];
-    if (store === undefined) throw new AppError("internal.error", `no server ${at}`);
+  async #ask(store: Asked, request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
     const answer = await store.txn(request, { signal });
-    if (!signal.aborted) this.#preferred = at;
+    if (!signal.aborted) this.#preferred = store;
     return answer;
   }
 }

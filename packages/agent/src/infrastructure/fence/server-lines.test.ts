@@ -11,9 +11,10 @@ function lines(renewed: () => AgentIdentity | undefined) {
   const clock = new FakeClock();
   const open: string[] = [];
   const connected: string[] = [];
+  const endpoints = ["https://a", "https://b"];
   const made = new ServerLines(
     {
-      endpoints: ["https://a", "https://b"],
+      endpoints: () => endpoints,
       clock,
       identity: async () => renewed(),
       open: (url, { certPem }) => {
@@ -31,7 +32,7 @@ function lines(renewed: () => AgentIdentity | undefined) {
     },
     identity("first"),
   );
-  return { made, open, connected, clock };
+  return { made, open, connected, clock, endpoints };
 }
 
 test("each server has a line, with the newest certificate; old ones stay for what is on its way", async () => {
@@ -75,4 +76,20 @@ test("lines are kept up while there are guests to lose, and opened anew with wha
   isNeeded = true;
   await clock.advance(60_000);
   expect(connected).toHaveLength(2);
+});
+
+test("a server that joins has a line within seconds, one that leaves has none soon after, others keep theirs", async () => {
+  const { made, open, clock, endpoints } = lines(() => undefined);
+  const stop = made.keep(() => false, silentLogger);
+  const kept = made.transport("https://b");
+  endpoints.splice(0, 1);
+  endpoints.push("https://c");
+  await clock.advance(5_000);
+  expect(made.urls()).toEqual(["https://b", "https://c"]);
+  expect(made.transport("https://b")).toBe(kept);
+  // What was asked there may still be answered.
+  expect(open).toContain("https://a first");
+  await clock.advance(5_000);
+  expect(open).toEqual(["https://b first", "https://c first"]);
+  stop();
 });

@@ -7,7 +7,8 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import type { AgentIdentity } from "../server-link/identity.ts";
 
 export interface ServerLinesDeps {
-  readonly endpoints: readonly string[];
+  /** Of all servers that there are now. */
+  readonly endpoints: () => readonly string[];
   readonly clock: Pick<Clock, "after">;
   /** undefined = there is none that is good, for now. */
   readonly identity: () => Promise<AgentIdentity | undefined>;
@@ -23,11 +24,17 @@ const KEEP_UP_MS = 5_000;
 
 export class ServerLines {
   readonly #deps: ServerLinesDeps;
+  #identity: AgentIdentity;
   #channels: ReadonlyMap<string, Channel>;
 
   constructor(deps: ServerLinesDeps, identity: AgentIdentity) {
     this.#deps = deps;
-    this.#channels = this.#open(identity);
+    this.#identity = identity;
+    this.#channels = this.#open(new Map());
+  }
+
+  urls(): readonly string[] {
+    return [...this.#channels.keys()];
   }
 
   transport(url: string): Channel["transport"] {
@@ -39,9 +46,14 @@ export class ServerLines {
   async reopen(): Promise<void> {
     const identity = await this.#deps.identity();
     if (identity === undefined) return;
-    const old = this.#channels;
-    this.#channels = this.#open(identity);
-    this.#deps.clock.after(LINGER_MS, () => close(old));
+    this.#identity = identity;
+    this.#replace(this.#open(new Map()));
+  }
+
+  /** Servers may have come and gone. */
+  follow(): void {
+    const wanted = this.#deps.endpoints();
+    if (wanted.join() !== this.urls().join()) this.#replace(this.#open(this.#channels));
   }
 
   /**
@@ -56,6 +68,7 @@ export class ServerLines {
   keep(isNeeded: () => boolean, log: Logger): () => void {
     const stops = [
       this.#every(KEEP_UP_MS, () => {
+        this.follow();
         if (isNeeded()) background(log, "lines to servers", this.keepUp());
       }),
       this.#every(REOPEN_MS, () => background(log, "new lines to servers", this.reopen())),
@@ -76,9 +89,15 @@ export class ServerLines {
     return () => stop();
   }
 
-  #open(identity: AgentIdentity): ReadonlyMap<string, Channel> {
+  #open(kept: ReadonlyMap<string, Channel>): ReadonlyMap<string, Channel> {
     const { endpoints, open } = this.#deps;
-    return new Map(endpoints.map((url) => [url, open(url, identity)]));
+    return new Map(endpoints().map((url) => [url, kept.get(url) ?? open(url, this.#identity)]));
+  }
+
+  #replace(next: ReadonlyMap<string, Channel>): void {
+    const old = [...this.#channels].filter(([url, channel]) => next.get(url) !== channel);
+    this.#channels = next;
+    this.#deps.clock.after(LINGER_MS, () => close(new Map(old)));
   }
 }
 

@@ -37,7 +37,7 @@ test("an enemy that is off keeps its node; one that is leaving does not", () => 
     services: { "vm:101": { node: "node1" }, "vm:102": { node: "node2" } },
     rules,
     script: [
-      ["service vm:102 migrate node3", "skip-round lrm 3", "delay 20"],
+      ["service vm:102 migrate node3", "skip-round lrm 2", "delay 20"],
       ["service vm:101 migrate node2"],
     ],
   });

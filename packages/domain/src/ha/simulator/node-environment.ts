@@ -67,11 +67,12 @@ function guestActions(world: World, faults: FailingGuests, node: string): GuestA
       return true;
     },
     stop: (sid) => {
-      if (faults.stopFails(sid)) return false;
+      if (world.guestLocks.has(sid) || faults.stopFails(sid)) return false;
       world.stopped(sid);
       return true;
     },
-    canMove: (sid, target) => world.connected(target) && !faults.moveFails(sid, node),
+    canMove: (sid, target) =>
+      world.connected(target) && !faults.moveFails(sid, node) && !world.guestLocks.has(sid),
     move: (sid, target) => {
       world.stopped(sid);
       world.moveConfig(sid, target);

@@ -117,3 +117,18 @@ test("nodes on which a start failed may stand beside the services", () => {
   });
   expect(said(world, "relocate service 'fa:140' to node 'node3'")).toBe(true);
 });
+
+test("orders for whom and where nobody knows are refused by the manager, and the case goes on", () => {
+  const world = play({
+    service_config: { "vm:101": { node: "node1", state: "started" } },
+    cmdlist: [
+      ...allOn,
+      ["service vm:999 migrate node2", "service vm:999 stop 10", "service vm:101 migrate node9"],
+      ["service vm:101 relocate node2"],
+    ],
+  });
+  expect(said(world, "crm command error - no such service: migrate vm:999 node2")).toBe(true);
+  expect(said(world, "crm command error - no such service: stop vm:999 10")).toBe(true);
+  expect(said(world, "crm command error - node not online: migrate vm:101 node9")).toBe(true);
+  expect(where(world)).toEqual({ "vm:101": "started node2 node2" });
+});

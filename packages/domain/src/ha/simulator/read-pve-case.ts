@@ -28,6 +28,7 @@ export function readPveCase(file: (name: string) => string | undefined): Scenari
   const script = readScript(playable(json<string[][]>("cmdlist") ?? []), {
     nodes: new Set(Object.keys(hardware)),
     services: new Set(Object.keys(services)),
+    ordersForAnybody: true,
   });
   return {
     hardware: new Map(

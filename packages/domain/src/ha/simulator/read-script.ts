@@ -4,13 +4,15 @@ import { AppError } from "@gpve/contracts/errors.ts";
 interface Known {
   readonly nodes: ReadonlySet<string>;
   readonly services: ReadonlySet<string>;
+  /** Orders to the manager may name anybody, as in PVE's simulator: it is the manager who refuses them. */
+  readonly ordersForAnybody?: true;
 }
 
 /** Lists of commands, one after the other; a command alone is a list of one. */
-export function readScript(value: unknown, { nodes, services }: Known): readonly (readonly string[])[] {
+export function readScript(value: unknown, names: Known): readonly (readonly string[])[] {
   if (value === undefined) return [];
   if (!Array.isArray(value)) throw wrong("script", "must be a list of commands, or of lists of commands");
-  const known = { nodes, services: new Set(services) };
+  const known = { ...names, services: new Set(names.services) };
   return value.map((step: unknown, index) => {
     const commands: readonly unknown[] = Array.isArray(step) ? step : [step];
     return commands.map((command) => readCommand(command, `script[${index}]`, known));
@@ -25,23 +27,25 @@ export function addedBy(script: readonly (readonly string[])[]): readonly string
 function readCommand(
   command: unknown,
   at: string,
-  { nodes, services }: { readonly nodes: ReadonlySet<string>; readonly services: Set<string> },
+  { nodes, services, ordersForAnybody }: Known & { readonly services: Set<string> },
 ): string {
   const words = typeof command === "string" ? command.trim().split(/\s+/) : [];
   const [verb = "", subject = "", what = "", node = ""] = words;
   const [form, written] = FORMS[verb] ?? [];
   if (form === undefined || written === undefined)
     throw wrong(at, "must begin with power, network, shutdown, reboot, crm, service or delay");
+  const isFree = ordersForAnybody === true && /^(?:migrate|relocate|stop)$/.test(what);
   if (verb === "service") {
     if (what === "add") services.add(subject);
-    if (!services.has(subject))
+    if (!services.has(subject) && !isFree)
       throw wrong(at, `names the service '${subject}', which is not under services`);
   } else if (verb !== "delay" && verb !== "skip-round" && !nodes.has(subject))
     throw wrong(at, `names the node '${subject}', which is not under nodes`);
   const text = words.join(" ");
   if (!form.test(text)) throw wrong(at, `must be written as ${written}`);
   const isPlace = verb === "service" && /^(?:add|migrate|relocate|manual-migrate)$/.test(what);
-  if (isPlace && !nodes.has(node)) throw wrong(at, `names the node '${node}', which is not under nodes`);
+  if (isPlace && !isFree && !nodes.has(node))
+    throw wrong(at, `names the node '${node}', which is not under nodes`);
   return text;
 }
 

@@ -15,8 +15,9 @@ export function executeServiceCommand(world: World, command: string): void {
   const [, sid = "", verb = "", ...rest] = command.split(/\s+/);
   const config = world.services.get(sid);
   const state = wanted.get(verb);
-  if (state !== undefined && config !== undefined) {
-    world.services.set(sid, { ...config, state });
+  if (state !== undefined) {
+    // Nobody can want anything of one that was deleted before.
+    if (config !== undefined) world.services.set(sid, { ...config, state });
     return;
   }
   switch (verb) {

@@ -1,5 +1,5 @@
-// Runs a scenario in virtual time: every node's processes take a second each, a round of all takes 20 seconds at least,
-// and the next list of commands comes after five rounds.
+// Runs a scenario in virtual time: every node's processes take a second each, a round of all takes 20 seconds at least
+// and two for each node, and the next list of commands comes after five rounds.
 import { Coordinator } from "../coordinator.ts";
 import { LocalManager } from "../local-manager.ts";
 import { executeServiceCommand } from "./service-command.ts";
@@ -64,7 +64,7 @@ export class Simulation {
 
   round(): void {
     const { world } = this;
-    const end = world.nowS + roundS;
+    const end = world.nowS + Math.max(roundS, 2 * world.nodes.size);
     const skipCrm = this.#skips("crm");
     const skipLrm = this.#skips("lrm");
     for (const node of world.names()) {
@@ -80,13 +80,18 @@ export class Simulation {
         world.nowS++;
         if (!goesOn) this.#lrmEnded(node);
       }
-      if (world.watchdogBites(node)) {
-        world.say("info", "watchdog", `execute power ${node} off`);
-        this.#powerOff(node);
-        world.say("info", "hardware", `server '${node}' stopped by poweroff (watchdog)`);
-      }
+      // A watchdog waits for nobody's turn.
+      for (const each of world.names()) this.#letBite(each);
     }
     world.nowS = Math.max(end, world.nowS);
+  }
+
+  #letBite(node: string): void {
+    const { world } = this;
+    if (!world.watchdogBites(node)) return;
+    world.say("info", "watchdog", `execute power ${node} off`);
+    this.#powerOff(node);
+    world.say("info", "hardware", `server '${node}' stopped by poweroff (watchdog)`);
   }
 
   #skips(role: "crm" | "lrm"): boolean {
@@ -102,7 +107,7 @@ export class Simulation {
     const [verb = "", subject = "", first = "", second = ""] = command.split(/\s+/);
     if (verb === "service") return executeServiceCommand(world, command);
     if (verb === "skip-round") {
-      if (subject === "lrm" || subject === "crm") this.#skipRounds[subject] = Number(first || 1);
+      if (subject === "lrm" || subject === "crm") this.#skipRounds[subject] += Number(first || 1);
       return;
     }
     const node = world.nodes.get(subject);
@@ -148,9 +153,10 @@ export class Simulation {
 
   #powerOn(node: string): void {
     const hardware = this.world.nodes.get(node);
-    if (hardware === undefined || hardware.power) return;
-    hardware.power = true;
+    if (hardware === undefined) return;
     hardware.network = true;
+    if (hardware.power) return;
+    hardware.power = true;
     hardware.storeFails = false;
     hardware.storeStale = false;
     this.#processes.set(node, {

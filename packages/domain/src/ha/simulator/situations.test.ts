@@ -68,6 +68,11 @@ const situations: Readonly<Record<string, Situation>> = {
     script: [["power node3 off"], ["delay 200"]],
     end: { "vm:103": "stopped node1 -", "vm:104": "stopped node3 -" },
   },
+  "who is disabled on a dead node is brought to a living one when somebody asks for it": {
+    services: { ...one, "vm:104": { node: "node3", state: "disabled" } },
+    script: [["power node3 off"], ["delay 200"], ["service vm:104 migrate node2"], ["delay 200"]],
+    end: { "vm:101": "started node1 node1", "vm:104": "stopped node2 -" },
+  },
   "a node in maintenance takes nobody in": {
     services: each,
     script: [["crm node3 enable-node-maintenance"], ["service vm:101 migrate node3"]],

@@ -13,9 +13,12 @@ export interface StoreMembersPort {
 
 export class StoreMembers {
   readonly #port: StoreMembersPort | undefined;
+  readonly #servers: { forget(name: string): Promise<void> };
 
-  constructor(port: StoreMembersPort | undefined) {
+  /** `servers`: members go by the names of the servers that run them. */
+  constructor(port: StoreMembersPort | undefined, servers: { forget(name: string): Promise<void> }) {
     this.#port = port;
+    this.#servers = servers;
   }
 
   async list(): Promise<readonly StoreMember[]> {
@@ -44,6 +47,7 @@ export class StoreMembers {
         `member '${name}' answers: stop its server first (./gpve down on that machine), it would come back by itself`,
       );
     await port.remove(found.id);
+    await this.#servers.forget(found.name);
   }
 
   #required(): StoreMembersPort {

@@ -6,6 +6,8 @@ import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { HaWorld } from "../../testing/ha-world.ts";
+import { createGuestReadHandlers } from "../../presentation/http/guest/guest-read-handlers.ts";
+import { nodeCalls } from "../../testing/node-calls.ts";
 import { MovableGuests } from "./movable-guests.ts";
 
 let world: HaWorld;
@@ -70,6 +72,32 @@ test("a node is named with what it lacks: a mapped device, flags of a CPU that t
   expect(() => movable.require(100, "n3", undefined)).toThrow(
     "the mapping 'card' has no device on node 'n3'",
   );
+});
+
+test("what its disks can do is said by its node, and on which nodes they are by the server", async () => {
+  await world.guest(103, "n2", "scsi1: local:103/vm-103-disk-1.qcow2\n[early]\nsnaptime: 1\n");
+  const local = { storage: "local", type: "dir", options: { path: "/l" } };
+  await world.records.transact((tx) => tx.put(storageCollection, "local", local as never));
+  const asked: unknown[] = [];
+  const connection = {
+    call: (call: { readonly params: unknown }) => {
+      asked.push(call.params);
+      return Promise.resolve({ data: { hasFeature: true, nodes: ["n2"] } });
+    },
+  };
+  const agents = { connection: () => connection } as never;
+  const calls = nodeCalls(agents);
+  const read = createGuestReadHandlers({ guests: {} as never, movable, calls })[
+    "GET /nodes/{node}/qemu/{vmid}/feature"
+  ];
+  const access = { privileges: () => new Map(), has: () => true, require: () => undefined };
+  const feature = (vmid: number, more = {}) =>
+    read?.({ node: "n2", vmid, feature: "snapshot", ...more }, { access } as never);
+  expect(await feature(102)).toEqual({ hasFeature: true, nodes: ["n1", "n2", "n3"] });
+  expect(await feature(103)).toEqual({ hasFeature: true, nodes: ["n2"] });
+  // Its local disk came later.
+  expect(await feature(103, { snapname: "early" })).toEqual({ hasFeature: true, nodes: ["n1", "n2", "n3"] });
+  expect(asked).toContainEqual({ node: "n2", vmid: "103", feature: "snapshot", snapname: "early" });
 });
 
 test("who goes along and who is in the way under HA is told", async () => {

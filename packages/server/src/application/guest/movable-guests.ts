@@ -1,5 +1,6 @@
 // Where a VM could go, and why not elsewhere: from records and what nodes report, all in memory.
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { requireSnapshot } from "@gpve/domain/guest/snapshot/snapshot.ts";
 import { sidOf } from "@gpve/domain/ha/collections.ts";
 import type { Mapping } from "@gpve/domain/mapping/mapping.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
@@ -15,6 +16,7 @@ import {
   type MoveFacts,
   type MoveTarget,
 } from "@gpve/domain/vm/migrate/movable.ts";
+import { sharedNodes } from "@gpve/domain/vm/migrate/shared-nodes.ts";
 import { parseStorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
@@ -85,6 +87,16 @@ export class MovableGuests {
           ]),
       ),
     };
+  }
+
+  /** Nodes that have all storages of its disks, as they are now or were at a snapshot. */
+  sharing(node: string, vmid: number, snapshot: string | undefined): readonly string[] {
+    const found = this.#deps.guest(vmid);
+    if (found === undefined) throw unknownTarget(node);
+    const { config, record } = found;
+    const values = snapshot === undefined ? config.values : requireSnapshot(config, snapshot);
+    const nodes = this.#deps.board.list().map((view) => view.node);
+    return sharedNodes(values, this.#deps.storages(), { at: record.node, nodes });
   }
 
   /** Before a move is allowed: throws what stands in its way. What HA keeps apart is judged when it is asked to move. */

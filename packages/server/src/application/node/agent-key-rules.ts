@@ -25,6 +25,7 @@ const SHARED = [
   "left-backups/",
   "guest-moves/",
   "vcluster-places/",
+  "servers/",
   "storage/",
   "mapping/",
   "cpu-models/",

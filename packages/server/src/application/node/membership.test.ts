@@ -52,6 +52,10 @@ it("tells where the servers are that run, as each has noted", async () => {
     "https://192.0.2.1:8006",
     "https://192.0.2.2:8006",
   ]);
+  await servers.forget("s2");
+  expect(await servers.urls()).toEqual(["https://192.0.2.9:8006", "https://192.0.2.2:8006"]);
+  await servers.note("s2", "https://192.0.2.1:8006");
+  expect(await servers.urls()).toHaveLength(3);
 });
 
 it("lets one server in by a token for servers, and by no other", async () => {

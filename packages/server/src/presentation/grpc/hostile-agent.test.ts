@@ -218,6 +218,18 @@ describe("a hostile agent", () => {
     await store.txn({ compare: [], success: [gone(key)] });
   });
 
+  test("reads where servers are, and leads nobody to another", async () => {
+    const key = "/gpve/servers/s1";
+    const place = '{"name":"s1","url":"https://192.0.2.11:8006"}';
+    await store.txn({ compare: [], success: [put(key, place)] });
+    expect(await seen("/gpve/servers/")).toEqual([key]);
+    expect(await tried(put(key, place.replace("192.0.2.11", "192.0.2.66")))).toBe("access.denied");
+    expect(await tried(put("/gpve/servers/s2", place))).toBe("access.denied");
+    expect(await tried(gone(key))).toBe("access.denied");
+    expect(await stored(key)).toBe(place);
+    await store.txn({ compare: [], success: [gone(key)] });
+  });
+
   test("makes only guests that a server told it to make", async () => {
     expect(await tried(put("/gpve/guests/300", guest(300, "evil")))).toBe("access.denied");
     expect(await tried(put("/gpve/guest-permits/300", '{"node":"evil"}'))).toBe("access.denied");

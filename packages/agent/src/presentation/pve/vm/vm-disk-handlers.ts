@@ -21,7 +21,7 @@ export function createDiskHandlers(deps: DiskRequestDeps): PveHandlers {
       const config = host.configs.get(vmid);
       const values = snapname === undefined ? config.values : requireSnapshot(config, snapname);
       const hasFeature = hasFeatureOnAll(host, values, feature, snapname);
-      // Where else its storages are, a node does not know; a clone with `target` is judged by the server.
+      // Where else its storages are, a node does not know: servers say so in its place.
       return { hasFeature, nodes: [host.configs.node] };
     },
   };

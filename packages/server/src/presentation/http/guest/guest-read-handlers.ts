@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { parameterError } from "@gpve/domain/request/failures.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -20,6 +21,7 @@ const STATUS = "GET /nodes/{node}/qemu/{vmid}/status/current";
 /** Of the status of one VM, what its list does not have. */
 const NOT_LISTED = new Set(["ha", "agent", "spice", "clipboard"]);
 const ASK_AT_ONCE = 16;
+const FEATURE = "GET /nodes/{node}/qemu/{vmid}/feature";
 
 export function createGuestReadHandlers({ guests, movable, calls }: GuestReadDeps): PveHandlers {
   return {
@@ -44,6 +46,12 @@ export function createGuestReadHandlers({ guests, movable, calls }: GuestReadDep
     "GET /nodes/{node}/qemu/{vmid}/migrate": ({ node, vmid, target }) => {
       guests.find(node, VM_TYPE, vmid);
       return movable.show(node, vmid, target);
+    },
+    // What its disks can do their node knows; where else they are, servers do.
+    [FEATURE]: async ({ node, vmid, feature, snapname }, ctx) => {
+      const asked = { vmid: String(vmid), feature, ...given({ snapname }) };
+      const { data } = await calls.call(node, FEATURE, asked, ctx);
+      return { ...(data as Row), nodes: movable.sharing(node, vmid, snapname) };
     },
   };
 }
