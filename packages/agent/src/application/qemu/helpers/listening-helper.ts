@@ -1,5 +1,6 @@
 // What the helpers of a VM have in common: processes of their own that QEMU reaches by a unix socket.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
 import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -44,20 +45,26 @@ export async function untilListening(
   if (why !== undefined) throw helperFailed(process, why);
 }
 
-/** What is to be said where it was needed and does not run any more; undefined = it runs. */
-export async function whyEnded(
+/**
+ * What is to be said where it was needed and failed; undefined = it runs, or ended in good order: a helper ends when QEMU
+ * hangs up, and then QEMU's own words say why.
+ */
+export async function whyFailed(
   process: Pick<GuestProcess, "label" | "hasExited" | "exited">,
+  cause: unknown,
 ): Promise<AppError | undefined> {
   if (!process.hasExited) return undefined;
-  const { cause, exitCode, signal, outOfMemory, lastWords } = await process.exited;
+  const { cause: end, exitCode, signal, outOfMemory, lastWords } = await process.exited;
+  if (end !== "crashed" && end !== "killed") return undefined;
   const how = [
-    cause,
+    end,
     ...(exitCode === undefined ? [] : [`exit code ${exitCode}`]),
     ...(signal === undefined ? [] : [`signal ${signal}`]),
     ...(outOfMemory ? ["out of memory"] : []),
   ].join(", ");
   return startFailed(
-    `the ${process.label} ended before QEMU spoke to it (${how}): ${lastWords.trim() || "it said nothing"}`,
+    `the ${process.label} ended while QEMU started (${how}): ${lastWords.trim() || "it said nothing"}`,
+    cause,
   );
 }
 
@@ -65,6 +72,6 @@ export function helperFailed({ label }: Pick<GuestProcess, "label">, why: string
   return startFailed(`failed to start the ${label}: ${why}`);
 }
 
-export function startFailed(message: string): AppError {
-  return new AppError("guest.start_failed", message, { pveStatus: 500 });
+export function startFailed(message: string, cause?: unknown): AppError {
+  return new AppError("guest.start_failed", message, { pveStatus: 500, ...given({ cause }) });
 }

@@ -14,7 +14,7 @@ import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { QemuProcess, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { applyCloudinit, type CloudinitDrivePorts } from "../config/cloudinit-drive.ts";
 import { dropInconsistentBitmaps } from "../chain/track-changes.ts";
-import { whyEnded } from "../helpers/listening-helper.ts";
+import { whyFailed } from "../helpers/listening-helper.ts";
 import { startTpm, stopTpm } from "../helpers/tpm.ts";
 import {
   startUserNetworks,
@@ -119,7 +119,7 @@ async function withHelpers(
     await start([...shares, ...networks, ...(tpm === undefined ? [] : [tpm.socket])]);
   } catch (err) {
     // Else nothing is told but that QEMU misses its socket.
-    const why = tpm === undefined ? undefined : await whyEnded(tpm.process);
+    const why = tpm === undefined ? undefined : await whyFailed(tpm.process, err);
     await stopHelpers(host, vmid);
     throw why ?? err;
   }
