@@ -9,16 +9,19 @@ let services: Record<string, ServiceStatus>;
 let running: Set<string>;
 let move: ActionOutcome;
 let saved: LocalStatus | undefined;
+let policy: ShutdownPolicy;
+let node: "online" | "maintenance";
 
 beforeEach(() => {
   services = {
     "vm:101": { state: "migrate", node: "n1", target: "n2", uid: "a" },
     "vm:102": { state: "started", node: "n1", uid: "b" },
   };
-  [running, move] = [new Set(["vm:101", "vm:102"]), "pending"];
+  [running, move, node] = [new Set(["vm:101", "vm:102"]), "pending", "online"];
 });
 
 function managerUnder(shutdownPolicy: ShutdownPolicy): LocalManager {
+  policy = shutdownPolicy;
   const manager = new LocalManager({
     node: "n1",
     timings: defaultTimings,
@@ -29,10 +32,10 @@ function managerUnder(shutdownPolicy: ShutdownPolicy): LocalManager {
     unlock: () => undefined,
     feedWatchdog: () => undefined,
     closeWatchdog: () => undefined,
-    managerStatus: () => ({ nodes: { n1: "online" }, maintenance: {}, services }),
+    managerStatus: () => ({ nodes: { n1: node }, maintenance: {}, services }),
     saveLocalStatus: (status: LocalStatus) => void (saved = status),
     services: () => new Map(Object.keys(services).map((sid) => [sid, {}])),
-    settings: () => ({ shutdownPolicy }),
+    settings: () => ({ shutdownPolicy: policy }),
     guests: {
       isHere: () => true,
       isRunning: (sid: string) => running.has(sid),
@@ -66,5 +69,21 @@ test("one that cannot be moved is stopped as all others are", () => {
   manager.requestShutdown("shutdown");
   move = false;
   manager.round();
+  expect([...running]).toEqual([]);
+});
+
+test("asked again under another policy, it no longer waits for what cannot leave", () => {
+  services = { "vm:102": { state: "started", node: "n1", uid: "b" } };
+  running = new Set(["vm:102"]);
+  const manager = managerUnder("migrate");
+  manager.requestShutdown("shutdown");
+  node = "maintenance";
+  expect([manager.round(), manager.round()]).toEqual([true, true]);
+  manager.requestShutdown("shutdown");
+  expect(manager.round()).toBe(true);
+  expect([...running]).toEqual(["vm:102"]);
+  policy = "failover";
+  manager.requestShutdown("shutdown");
+  expect(manager.round()).toBe(false);
   expect([...running]).toEqual([]);
 });

@@ -1,7 +1,7 @@
 // The local manager of one node: holds the node's lease, feeds its watchdog, and carries out what the manager ordered
 // for the services here, each order once.
 import { agentLock } from "./model.ts";
-import type { LocalMode, LocalState, ManagerStatus, ServiceStatus } from "./model.ts";
+import type { LocalMode, LocalState, ManagerStatus, ServiceStatus, ShutdownPolicy } from "./model.ts";
 import type { HaEnvironment } from "./environment.ts";
 import { LocalWork } from "./local-work.ts";
 
@@ -24,10 +24,11 @@ export class LocalManager {
 
   /** The node goes down (or reboots), or only this process is restarted. */
   requestShutdown(reason: "shutdown" | "reboot" | "restart"): void {
-    // Asked twice it stays with the first; only a restart may still become the end of the machine.
-    if (this.#ending !== undefined && (this.#ending !== "restart" || reason === "restart")) return;
-    this.#ending = reason;
     const policy = this.#env.settings().shutdownPolicy;
+    // Asked twice it stays with the first; only a restart may still become the end of the machine.
+    if (this.#ending !== undefined && (this.#ending !== "restart" || reason === "restart"))
+      return this.#askedAgain(reason, policy);
+    this.#ending = reason;
     if (reason !== "restart") this.#env.log("info", `got shutdown request with shutdown policy '${policy}'`);
     if (this.#mode === "maintenance") {
       // Until the operator ends it, whatever the policy: no guest comes back to a node that is about to go.
@@ -74,6 +75,14 @@ export class LocalManager {
     } finally {
       this.#report();
     }
+  }
+
+  /** Who changed the policy meanwhile wants no longer to wait for guests that cannot leave. It is never taken back. */
+  #askedAgain(reason: "shutdown" | "reboot" | "restart", policy: ShutdownPolicy): void {
+    if (this.#mode !== "maintenance" || reason === "restart" || policy === "migrate" || this.#stopsRest)
+      return;
+    this.#env.log("info", `${reason} LRM, shutdown policy is '${policy}' now, stop what cannot leave`);
+    this.#stopsRest = true;
   }
 
   #step(): boolean {
