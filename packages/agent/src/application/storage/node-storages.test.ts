@@ -99,6 +99,20 @@ describe("what is reported of storages", () => {
     expect(await status()).toBe(false);
   });
 
+  test("one that was defined anew while it refused stays as it is now", async () => {
+    const hanging = Promise.withResolvers<void>();
+    let activation = hanging.promise;
+    const { storages, arrive } = world(() => activation);
+    arrive("nfs");
+    const opened = storages.open("nfs");
+    activation = Promise.resolve();
+    arrive("nfs");
+    expect(active(await storages.reported())).toEqual({ nfs: true });
+    hanging.reject(new Error("its server is gone"));
+    await expect(opened).rejects.toThrow("its server is gone");
+    expect(active(storages.runtimes())).toEqual({ nfs: true });
+  });
+
   test("one that was changed is looked at again", async () => {
     const { storages, arrive, looks } = world();
     arrive("shared");

@@ -94,8 +94,9 @@ export class NodeStorages {
     try {
       await found.plugin.activate();
     } catch (err) {
-      // What was seen of it before is not so any more.
-      this.#remember(found.definition).checkedAt = Number.NEGATIVE_INFINITY;
+      // What was seen of it before is not so any more; it may have been defined anew meanwhile.
+      const known = this.#known.get(storage);
+      if (known?.definition === found.definition) known.checkedAt = Number.NEGATIVE_INFINITY;
       throw err;
     }
     return found;
