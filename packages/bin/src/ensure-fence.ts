@@ -4,6 +4,7 @@ import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { FenceFiles } from "@gpve/agent/infrastructure/fence/fence-files.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { inheritedEnv } from "@gpve/kit/own-program-env.ts";
 import type { ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
 import { livingProcess, sendSignal } from "./long-lived-process.ts";
@@ -28,7 +29,8 @@ export function fenceKeeper(data: DataDir, configFile: string, log: Logger): () 
     if (running !== undefined) sendSignal(running.pid, "SIGKILL");
     const [file = "", ...self] = selfCommand();
     const args = [...self, "fence", "--config", configFile, "--data", data.path];
-    const pid = spawnDetached(file, args, { logFile: data.file("log", "fence.log"), cwd: "/" });
+    const env = inheritedEnv(process.env);
+    const pid = spawnDetached(file, args, { logFile: data.file("log", "fence.log"), cwd: "/", env });
     log.info({ pid }, "the fence process of this node was started");
   };
 }

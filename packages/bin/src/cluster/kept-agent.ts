@@ -2,6 +2,7 @@
 // it ends. One that outlived us is taken over.
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { inheritedEnv } from "@gpve/kit/own-program-env.ts";
 import type { ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
 import { every } from "@gpve/kit/every.ts";
@@ -25,7 +26,8 @@ export async function keepAgent(data: DataDir, clock: Clock, signal: AbortSignal
       startedAt = clock.monotonic();
       const [file = "", ...self] = selfCommand();
       const args = [...self, "agent", "--config", agentFile(data), "--data", data.path];
-      spawnDetached(file, args, { logFile: data.file("log", "agent.log"), cwd: "/" });
+      const env = inheritedEnv(process.env);
+      spawnDetached(file, args, { logFile: data.file("log", "agent.log"), cwd: "/", env });
     }
   });
 }

@@ -3,6 +3,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { openDataDir, type DataDir } from "@gpve/kit/data-dir.ts";
+import { inheritedEnv } from "@gpve/kit/own-program-env.ts";
 import { identify, isAlive } from "@gpve/kit/process-identity.ts";
 import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
@@ -108,7 +109,11 @@ async function detach(data: DataDir, args: readonly string[], io: Io, timeoutMs:
   const words = lastWords(data.path, logFile);
   const child = [...selfCommand(), "up", "--data", data.path, ...withoutOptions(args)];
   const [file = "", ...rest] = child;
-  const pid = spawnDetached(file, rest, { logFile, cwd: "/", env: inheritedEnv() });
+  const pid = spawnDetached(file, rest, {
+    logFile,
+    cwd: "/",
+    env: inheritedEnv(process.env, (name) => INHERITED.test(name)),
+  });
   const identity = identify(pid);
   const state = await untilReady(data, timeoutMs, () => identity !== undefined && isAlive(identity));
   if (state === undefined) {
@@ -147,12 +152,4 @@ function withoutOptions(args: readonly string[]): string[] {
 
 /** What the documentation names, and what ways to the outside need; nothing else of the caller's shell. */
 const INHERITED =
-  /^(PATH|HOME|LANG|TZ|MALLOC_TRIM_THRESHOLD_|XDG_CACHE_HOME|GPVE_COMPONENTS|GO(PROXY|SUMDB|CACHE|MODCACHE)|(https?|no)_proxy|SSL_CERT_(FILE|DIR))$/i;
-
-function inheritedEnv(): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(process.env).flatMap(([name, value]) =>
-      value !== undefined && INHERITED.test(name) ? [[name, value]] : [],
-    ),
-  );
-}
+  /^(PATH|HOME|LANG|TZ|XDG_CACHE_HOME|GPVE_COMPONENTS|GO(PROXY|SUMDB|CACHE|MODCACHE)|(https?|no)_proxy|SSL_CERT_(FILE|DIR))$/i;

@@ -6,6 +6,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { readFileTail } from "@gpve/kit/file-tail.ts";
+import { inheritedEnv } from "@gpve/kit/own-program-env.ts";
 import { identify, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
 import { endProcess, livingProcess } from "../long-lived-process.ts";
@@ -51,7 +52,7 @@ export async function startPart(lab: Lab, node: LabNode, part: PartName): Promis
     const pid = spawnDetached(file, args, {
       logFile: logOf(node, part),
       cwd: "/",
-      env: environment(),
+      env: partEnv(process.env),
     });
     const identity = identify(pid);
     if (identity !== undefined) writeFileAtomic(noteOf(node, part), `${JSON.stringify(identity)}\n`);
@@ -117,12 +118,11 @@ function etcdCommand(lab: Lab, node: LabNode): string[] {
   return ["etcd", ...Object.entries(options).map(([name, value]) => `--${name}=${value}`), ...flags];
 }
 
-function environment(): Record<string, string> {
-  // Nodes of a lab are on one machine: they may share what virtual clusters are made of.
-  const { HOME, TZ, GPVE_COMPONENTS } = process.env;
-  const passed = { HOME, TZ, GPVE_COMPONENTS };
-  const given = Object.entries(passed).filter(([, value]) => value !== undefined);
-  return { ...MINIMAL_ENV, ...(Object.fromEntries(given) as Record<string, string>) };
+/** Nodes of a lab are on one machine: they may share what virtual clusters are made of. */
+const PASSED = new Set(["HOME", "TZ", "GPVE_COMPONENTS"]);
+
+export function partEnv(own: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  return { ...MINIMAL_ENV, ...inheritedEnv(own, (name) => PASSED.has(name)) };
 }
 
 function noteOf(node: LabNode, part: PartName): string {
