@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
+import { type AskedRun, type Part, readAskedRun } from "./asked-run.ts";
 import { judgeFirstTries, type FailedFile } from "./first-tries.ts";
 import { leftBehind, thingsOfTests } from "./left-behind.ts";
 import { longSoaks } from "./long-soaks.ts";
@@ -27,6 +28,7 @@ interface VitestReport {
   readonly testResults: readonly FileResult[];
 }
 
+const { isLong, isStrict, only } = askedOrUsage();
 const root = resolve(import.meta.dirname, "../..");
 process.chdir(root);
 const bin = join(root, "node_modules/.bin");
@@ -48,6 +50,15 @@ const firstTries: FailedFile[] = [];
 const SECOND_TRIES_AT_MOST = 5;
 const standstills = watchStandstills();
 const times = new RunTimes();
+
+function askedOrUsage(): AskedRun {
+  try {
+    return readAskedRun(process.argv.slice(2));
+  } catch (err) {
+    console.error((err as Error).message);
+    process.exit(2);
+  }
+}
 
 function announce(text: string): void {
   console.log(`\n=== ${text}`);
@@ -233,11 +244,8 @@ function shortened(whole: string): string {
   return text.length <= 1_200 ? text : `${text.slice(0, 200)}\n[...]\n${text.slice(-1_000)}`;
 }
 
-const isLong = process.argv.includes("--long");
-const isStrict = process.argv.includes("--strict");
-const only = process.argv.slice(2).find((word) => !word.startsWith("--"));
 const before = thingsOfTests(scratch);
-const wanted = (part: string): boolean => only === undefined || only === part;
+const wanted = (part: Part): boolean => only === undefined || only === part;
 try {
   if (wanted("check")) await checks();
   if (wanted("unit"))
