@@ -1,7 +1,6 @@
 import { defineConfig } from "vitest/config";
+import { coverageThresholds } from "./tools/test/coverage-gate.ts";
 import { LongestFirst } from "./tools/test/longest-first.ts";
-
-const packages = ["contracts", "domain", "kit", "store", "server", "agent", "client", "cli", "talos"];
 
 export default defineConfig({
   test: {
@@ -22,9 +21,7 @@ export default defineConfig({
       include: ["packages/*/src/**/*.ts"],
       exclude: ["**/gen/**", "**/*.test.ts", "**/testing/**", "**/compose*.ts", "packages/bin/**"],
       reporter: ["text-summary", "json-summary"],
-      thresholds: Object.fromEntries(
-        packages.map((name) => [`packages/${name}/src/**`, { lines: 80, branches: 80 }]),
-      ),
+      thresholds: coverageThresholds,
     },
   },
 });

@@ -6,6 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { type AskedRun, type Part, readAskedRun } from "./asked-run.ts";
+import { type CoverageSummary, missedCoverage } from "./coverage-gate.ts";
 import { judgeFirstTries, type FailedFile } from "./first-tries.ts";
 import { leftBehind, thingsOfTests } from "./left-behind.ts";
 import { longSoaks } from "./long-soaks.ts";
@@ -102,6 +103,7 @@ interface VitestOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** With these words, a few files that failed are tried once more, alone. */
   readonly again?: readonly string[];
+  readonly countsCoverage?: boolean;
 }
 
 interface Outcome {
@@ -115,6 +117,8 @@ async function vitest(name: string, args: readonly string[], options: VitestOpti
   const end = times.begin(name);
   const outcome = await runVitest(name, args, options.env);
   end();
+  // Where no file failed, vitest has judged it.
+  if (options.countsCoverage === true && failedFilesOf(outcome.report).length > 0) judgeCoverage(name);
   await judgeOrTryAgain(name, [outcome], options.again);
 }
 
@@ -180,6 +184,17 @@ function judge(name: string, { report, clean, outside }: Outcome, again: readonl
   if (!clean && failedFilesOf(report).length === 0 && outside.length === 0) {
     totals.failed++;
     failures.push(`${name}: see above (a coverage threshold?)`);
+  }
+}
+
+function judgeCoverage(name: string): void {
+  const file = join(root, "coverage/coverage-summary.json");
+  const missed = existsSync(file)
+    ? missedCoverage(JSON.parse(readFileSync(file, "utf8")) as CoverageSummary, root)
+    : ["no coverage was counted"];
+  for (const line of missed) {
+    totals.failed++;
+    failures.push(`${name}: ${line}`);
   }
 }
 
@@ -249,7 +264,10 @@ const wanted = (part: Part): boolean => only === undefined || only === part;
 try {
   if (wanted("check")) await checks();
   if (wanted("unit"))
-    await vitest("unit tests with coverage", ["--coverage"], { again: ["--config", "vitest.config.ts"] });
+    await vitest("unit tests with coverage", ["--coverage", "--coverage.reportOnFailure"], {
+      again: ["--config", "vitest.config.ts"],
+      countsCoverage: true,
+    });
   if (wanted("integration") || isLong)
     await vitest("what the tests need", ["--config", "vitest.prepare.config.ts"]);
   if (wanted("integration")) await integrationTests();
