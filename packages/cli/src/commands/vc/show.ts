@@ -57,7 +57,8 @@ export const vcShow: CommandSpec = {
     const facts = {
       why: unmet(status["conditions"], "Ready"),
       workers: workersText(found.spec["workerNodes"]),
-      standby: standby ?? unmet(status["conditions"], "StandbyInSync"),
+      // One that lags is no good one: what the condition says names its node too.
+      standby: unmet(status["conditions"], "StandbyInSync") ?? standby,
     };
     cli.out.facts({ ...found, ...given(facts) }, FACTS);
     for (const [rows, columns] of [

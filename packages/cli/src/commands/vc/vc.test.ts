@@ -337,6 +337,22 @@ describe("gpvectl vc", () => {
     expect(JSON.parse((await ctl.run(["vc", "show", "demo", "-o", "json"])).out)).toEqual(shown);
   });
 
+  test("show names a standby that is in sync, and says of one that is not what it lacks", async () => {
+    await using ctl = await withCluster();
+    const withStandby = (status: string, message: string) => ({
+      ...vc("Running"),
+      status: {
+        ...vc("Running").status,
+        standby: { node: "n2", inSync: status === "True" },
+        conditions: [{ type: "StandbyInSync", status, message }],
+      },
+    });
+    ctl.api.on("GET /api/v1/vclusters/demo", { body: withStandby("True", "node n2 has every write") });
+    expect((await ctl.run(["vc", "show", "demo"])).out).toMatch(/^Standby: +n2$/m);
+    ctl.api.on("GET /api/v1/vclusters/demo", { body: withStandby("False", "node n2 does not confirm") });
+    expect((await ctl.run(["vc", "show", "demo"])).out).toMatch(/^Standby: +node n2 does not confirm$/m);
+  });
+
   test("kubeconfigs are listed with whose they are, so that one can be revoked", async () => {
     await using ctl = await withCluster();
     const id = "0123456789abcdef";
