@@ -343,7 +343,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const saving = saveRoutes({ ...asked, places, saves });
   return {
     routes: {
-      ...clusterRoutes({ ...asked, api: patient, clock }),
+      ...clusterRoutes({ ...asked, api, clock }),
       ...saving,
       ...rotateRoutes({ ...asked, authorities }),
       ...takeAuthorityRoutes({ host, authorities }),

@@ -63,6 +63,7 @@ type ClusterRoute =
 export interface ClusterRouteDeps {
   readonly host: KeptClusters & ClusterAuthority & ClusterKubeconfigs & ClusterGround & ClusterParts;
   readonly vnodes: Pick<VnodeHost, "list" | "pods" | "volumes">;
+  /** Only asked while somebody waits for the answer: it is to say soon that there is none. */
   readonly api: ClusterApi;
   readonly clock: Pick<Clock, "now">;
   readonly components: Pick<ComponentStore, "list">;

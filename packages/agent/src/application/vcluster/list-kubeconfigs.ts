@@ -1,5 +1,5 @@
 // Which kubeconfigs of a cluster are good: the cluster itself keeps that.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import {
   type GivenKubeconfig,
   givenKubeconfigs,
@@ -15,12 +15,18 @@ export async function listKubeconfigs(
   cluster: KeptCluster,
   signal: AbortSignal,
 ): Promise<GivenKubeconfig[]> {
-  const { status, body } = await api(cluster, { method: "GET", path: OUR_BINDINGS }, signal);
-  if (status !== 200)
-    throw new AppError(
+  const silent = (why: string, cause?: unknown): AppError =>
+    new AppError(
       "internal.error",
-      `virtual cluster ${calledOf(cluster)} does not tell its kubeconfigs: it answered ${status}`,
+      `virtual cluster ${calledOf(cluster)} does not tell its kubeconfigs: ${why}`,
+      { cause },
     );
+  const { status, body } = await api(cluster, { method: "GET", path: OUR_BINDINGS }, signal).catch(
+    (cause: unknown) => {
+      throw silent(messageOf(cause), cause);
+    },
+  );
+  if (status !== 200) throw silent(`it answered ${status}`);
   const { items = [] } = (body ?? {}) as { readonly items?: readonly KubeconfigBinding[] };
   return givenKubeconfigs(items, clock.now());
 }
