@@ -84,9 +84,14 @@ export const vcCreate: CommandSpec = {
   },
 };
 
+/** PVE's words for what is missing on the pool of tenant `default`, and not on one inside it. */
+const OF_DEFAULT = /\/pool\/default[,)]/;
+
 /** Who names no tenant means `default`: whoever may not there is told where he may. */
 async function orWhere(cli: Cli, { name, tenant }: VcName, refused: unknown): Promise<never> {
   if (tenant !== undefined || !(refused instanceof AppError) || refused.kind !== "forbidden") throw refused;
+  // What is wanted of a node or a storage is missing in every tenant.
+  if (!OF_DEFAULT.test(refused.message)) throw refused;
   const { pve } = await cli.client();
   const granted = await pve.get("/access/permissions", {}).catch((err: unknown) => {
     ignore(err, "the refusal says what is missing");
@@ -97,7 +102,7 @@ async function orWhere(cli: Cli, { name, tenant }: VcName, refused: unknown): Pr
       ? [path.slice("/pool/".length)]
       : [],
   );
-  if (mine.length === 0) throw refused;
+  if (mine.length === 0 || mine.includes("default")) throw refused;
   const next = `Without --tenant it is of tenant default. You may make clusters in ${mine.join(", ")}: gpvectl vc create ${name} --tenant ${mine[0] ?? ""}.`;
   throw new AppError(refused.code, refused.message, { cause: refused, data: { ...refused.data, next } });
 }

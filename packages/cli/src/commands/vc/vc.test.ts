@@ -443,6 +443,23 @@ describe("gpvectl vc", () => {
     expect(named.err).toContain("Ask an administrator");
   });
 
+  test.each([
+    ["what a node is missing", "/nodes/n1, Sys.AccessNetwork", "shop"],
+    ["who may make clusters in tenant default", "/pool/default, VC.Config", "default"],
+  ])("create that is refused for %s names no other tenant", async (_for, missing, pool) => {
+    await using ctl = await withCluster();
+    ctl.api
+      .on("POST /api/v1/vclusters", {
+        status: 403,
+        headers: { "content-type": "application/problem+json" },
+        body: { code: "access.denied", detail: `Permission check failed (${missing})` },
+      })
+      .pve("GET /access/permissions", { [`/pool/${pool}`]: { "VC.Allocate": 1 } });
+    const { code, err } = await ctl.run(["vc", "create", "demo"]);
+    expect([code, err]).toEqual([4, expect.stringContaining(missing)]);
+    expect(err).not.toContain("You may make clusters in");
+  });
+
   test("create makes one in its tenant, and waits for that one", async () => {
     await using ctl = await withCluster();
     const made = { ...vc("Running"), metadata: { name: "demo", namespace: "shop" } };
