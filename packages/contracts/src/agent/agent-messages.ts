@@ -172,7 +172,7 @@ export const VclusterKubeconfigAnswer = answer({
 });
 export const VclusterKubeconfigsRequest = request({ vcluster, tenant });
 export const VclusterKubeconfigsAnswer = Type.Array(
-  answer({ id: Type.String(), user: Type.String(), expiresAt: Type.Number() }),
+  answer({ id: Type.String(), user: Type.String(), expiresAt: Type.Optional(Type.Number()) }),
 );
 export const VclusterRevokeRequest = request({ vcluster, tenant, id: Type.String() });
 

@@ -247,7 +247,12 @@ export const KubeconfigsSchema = Type.Object(
         {
           id: Type.String({ description: "By which it is revoked." }),
           user: Type.String({ description: "Whom it was given to." }),
-          expiresAt: Type.String({ format: "date-time" }),
+          expiresAt: Type.Optional(
+            Type.String({
+              format: "date-time",
+              description: "Absent: its binding does not tell it any more.",
+            }),
+          ),
         },
         closed,
       ),

@@ -12,7 +12,7 @@ test("kubeconfigs that are good are told by when they end, and nothing that only
       },
     },
   });
-  const [first, second, third] = ["0123456789abcdef", "1123456789abcdef", "2123456789abcdef"];
+  const [first, second, third, fourth, fifth] = [0, 1, 2, 3, 4].map((digit) => `${digit}123456789abcdef`);
   expect(
     givenKubeconfigs(
       [
@@ -21,13 +21,17 @@ test("kubeconfigs that are good are told by when they end, and nothing that only
         binding(`gpve:kubeconfig:${third}`, "2026-01-01T00:00:00Z", "gone@pve"),
         binding("gpve:kubeconfig:../secrets", "2026-01-03T00:00:00Z"),
         binding("somebody-elses", "2026-01-03T00:00:00Z"),
-        binding(`gpve:kubeconfig:${third}`, "soon"),
-        { metadata: { name: `gpve:kubeconfig:${third}` } },
+        binding(`gpve:kubeconfig:${fourth}`, "soon", "joe@pve"),
+        { metadata: { name: `gpve:kubeconfig:${fifth}`, creationTimestamp: "2025-01-02T00:00:00Z" } },
+        { metadata: { name: `gpve:kubeconfig:${third}`, creationTimestamp: "2024-12-30T00:00:00Z" } },
       ],
       now,
     ),
   ).toEqual([
     { id: first, user: "", expiresAt: Date.parse("2026-01-03T00:00:00Z") },
     { id: second, user: "joe@pve", expiresAt: Date.parse("2026-01-04T00:00:00Z") },
+    // Whoever took the annotation away has it still.
+    { id: fourth, user: "joe@pve" },
+    { id: fifth, user: "" },
   ]);
 });

@@ -1,5 +1,6 @@
 // A kubeconfig: one cluster, one user, one context. JSON is YAML, and needs no writer of its own. Each that is given out has a
 // binding in the cluster, which is all that it may do there.
+import { given } from "@gpve/contracts/given.ts";
 
 export const KUBECONFIG_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 /** Of the binding and of the group in the certificate; what follows is its id. */
@@ -7,32 +8,59 @@ export const KUBECONFIG_GROUP = "gpve:kubeconfig:";
 export const KUBECONFIG_ID = /^[0-9a-f]{16}$/;
 export const KUBECONFIG_USER = "gpve.io/user";
 export const KUBECONFIG_ENDS_AT = "gpve.io/ends-at";
-/** Bindings that are ours, among all that a cluster has. */
-export const OUR_BINDINGS = `${KUBECONFIG_BINDINGS}?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dgpve`;
+/** No kubeconfig is asked for that is good longer. */
+const LONGEST_MS = 8784 * 3_600_000;
 
+/** Whoever administers the cluster can write all of it but its name and when it was made. */
 export interface KubeconfigBinding {
-  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+  readonly metadata: {
+    readonly name: string;
+    readonly creationTimestamp?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
 }
 
 export interface GivenKubeconfig {
   readonly id: string;
   /** Whom it was given to. */
   readonly user: string;
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number;
+  /** Milliseconds since 1970; absent: the binding does not tell it any more. */
+  readonly expiresAt?: number;
 }
 
-/** Those that are good still, by when they end. Whoever administers the cluster can write such bindings too. */
+/** Those that may be good still, by when they end; known by their names, which no label or annotation hides. */
 export function givenKubeconfigs(bindings: readonly KubeconfigBinding[], now: number): GivenKubeconfig[] {
   return bindings
-    .filter(({ metadata: { name } }) => name.startsWith(KUBECONFIG_GROUP))
-    .map(({ metadata: { name, annotations = {} } }) => ({
-      id: name.slice(KUBECONFIG_GROUP.length),
-      user: annotations[KUBECONFIG_USER] ?? "",
-      expiresAt: Date.parse(annotations[KUBECONFIG_ENDS_AT] ?? ""),
+    .filter((binding) => KUBECONFIG_ID.test(idOf(binding)) && !hasEnded(binding, now))
+    .map((binding) => ({
+      id: idOf(binding),
+      user: binding.metadata.annotations?.[KUBECONFIG_USER] ?? "",
+      ...given({ expiresAt: saidEnd(binding) }),
     }))
-    .filter(({ id, expiresAt }) => KUBECONFIG_ID.test(id) && expiresAt >= now)
-    .toSorted((a, b) => a.expiresAt - b.expiresAt);
+    .toSorted((a, b) => (a.expiresAt ?? NEVER) - (b.expiresAt ?? NEVER));
+}
+
+/** Those whose certificates are good no more. */
+export function endedKubeconfigs<B extends KubeconfigBinding>(bindings: readonly B[], now: number): B[] {
+  return bindings.filter(
+    (binding) => binding.metadata.name.startsWith(KUBECONFIG_GROUP) && hasEnded(binding, now),
+  );
+}
+
+const NEVER = Number.MAX_SAFE_INTEGER;
+
+function idOf({ metadata: { name } }: KubeconfigBinding): string {
+  return name.startsWith(KUBECONFIG_GROUP) ? name.slice(KUBECONFIG_GROUP.length) : "";
+}
+
+function hasEnded(binding: KubeconfigBinding, now: number): boolean {
+  const madeAt = Date.parse(binding.metadata.creationTimestamp ?? "");
+  return (saidEnd(binding) ?? NEVER) < now || madeAt + LONGEST_MS < now;
+}
+
+function saidEnd({ metadata: { annotations } }: KubeconfigBinding): number | undefined {
+  const at = Date.parse(annotations?.[KUBECONFIG_ENDS_AT] ?? "");
+  return Number.isNaN(at) ? undefined : at;
 }
 
 export interface KubeconfigParts {

@@ -75,7 +75,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     engine,
     clock,
     api: async (_cluster, { path }) =>
-      path.includes("clusterrolebindings?labelSelector=")
+      path.endsWith("/clusterrolebindings")
         ? { status: bindings.length === 0 ? 503 : 200, body: { items: bindings } }
         : { status: 404, body: {} },
     catalogue: [kubernetes],

@@ -3,8 +3,8 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import {
   type GivenKubeconfig,
   givenKubeconfigs,
+  KUBECONFIG_BINDINGS,
   type KubeconfigBinding,
-  OUR_BINDINGS,
 } from "@gpve/domain/vcluster/kubeconfig.ts";
 import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
@@ -21,7 +21,7 @@ export async function listKubeconfigs(
       `virtual cluster ${calledOf(cluster)} does not tell its kubeconfigs: ${why}`,
       { cause },
     );
-  const { status, body } = await api(cluster, { method: "GET", path: OUR_BINDINGS }, signal).catch(
+  const { status, body } = await api(cluster, { method: "GET", path: KUBECONFIG_BINDINGS }, signal).catch(
     (cause: unknown) => {
       throw silent(messageOf(cause), cause);
     },

@@ -6,14 +6,21 @@ const { signal } = new AbortController();
 
 test("bindings of kubeconfigs that have ended go, and no others", async () => {
   const now = Date.parse("2026-01-02T00:00:00Z");
-  const binding = (name: string, endsAt?: string) => ({
-    metadata: { name, ...(endsAt === undefined ? {} : { annotations: { "gpve.io/ends-at": endsAt } }) },
+  const binding = (name: string, endsAt?: string, creationTimestamp = "2025-12-31T00:00:00Z") => ({
+    metadata: {
+      name,
+      creationTimestamp,
+      ...(endsAt === undefined ? {} : { annotations: { "gpve.io/ends-at": endsAt } }),
+    },
   });
   const ended = Array.from({ length: 30 }, (_none, at) => `gpve:kubeconfig:ended${at}`);
   const items = [
     binding("gpve:kubeconfig:good", "2026-01-03T00:00:00Z"),
     binding("gpve:kubeconfig:former"),
     binding("gpve:kubeconfig:odd", "soon"),
+    // Longer than a year and a day no certificate is good, whatever stands there.
+    binding("gpve:kubeconfig:nameless", undefined, "2024-12-31T00:00:00Z"),
+    binding("gpve:kubeconfig:endless", "2099-01-01T00:00:00Z", "2024-12-31T00:00:00Z"),
     binding("somebody-elses", "2026-01-01T00:00:00Z"),
     ...ended.map((name) => binding(name, "2026-01-01T00:00:00Z")),
   ];
@@ -24,8 +31,10 @@ test("bindings of kubeconfigs that have ended go, and no others", async () => {
   });
   // Some at a time: who asks for a kubeconfig waits for it.
   expect(asked).toEqual([
-    "GET clusterrolebindings?labelSelector=app.kubernetes.io/managed-by=gpve",
-    ...ended.slice(0, 20).map((name) => `DELETE ${name}`),
+    "GET clusterrolebindings",
+    ...["gpve:kubeconfig:nameless", "gpve:kubeconfig:endless", ...ended]
+      .slice(0, 20)
+      .map((name) => `DELETE ${name}`),
   ]);
   await expect(
     sweepEnded(credentials, now, signal, async () => ({ status: 503, body: "{}" })),

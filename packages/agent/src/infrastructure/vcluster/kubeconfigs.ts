@@ -9,9 +9,9 @@ import {
   KUBECONFIG_GROUP,
   KUBECONFIG_ID,
   KUBECONFIG_USER,
+  endedKubeconfigs,
   type KubeconfigBinding,
   kubeconfigText,
-  OUR_BINDINGS,
 } from "@gpve/domain/vcluster/kubeconfig.ts";
 import {
   calledOf,
@@ -99,17 +99,13 @@ export async function sweepEnded(
   signal: AbortSignal,
   call: KubeCall = kubeCall,
 ): Promise<void> {
-  const { status, body } = await call(credentials, { method: "GET", path: OUR_BINDINGS }, signal);
-  if (status >= 300) throw refused(`GET ${OUR_BINDINGS}`, status, body);
+  const { status, body } = await call(credentials, { method: "GET", path: KUBECONFIG_BINDINGS }, signal);
+  if (status >= 300) throw refused(`GET ${KUBECONFIG_BINDINGS}`, status, body);
   const { items = [] } = JSON.parse(body) as { readonly items?: readonly KubeconfigBinding[] };
-  const ended = items.flatMap(({ metadata: { name, annotations } }) => {
-    const at = Date.parse(annotations?.[KUBECONFIG_ENDS_AT] ?? "");
-    return name.startsWith(KUBECONFIG_GROUP) && at < now ? [name] : [];
-  });
-  for (const name of ended.slice(0, SWEPT_AT_ONCE))
+  for (const { metadata } of endedKubeconfigs(items, now).slice(0, SWEPT_AT_ONCE))
     await call(
       credentials,
-      { method: "DELETE", path: `${KUBECONFIG_BINDINGS}/${encodeURIComponent(name)}` },
+      { method: "DELETE", path: `${KUBECONFIG_BINDINGS}/${encodeURIComponent(metadata.name)}` },
       signal,
     );
 }

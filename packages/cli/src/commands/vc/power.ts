@@ -1,5 +1,6 @@
 // What is done to a virtual cluster that is there.
 import { isObject } from "@gpve/client/response-error.ts";
+import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { tenantOption, vcArgument, vcPath, yesOption } from "./find-vc.ts";
@@ -72,7 +73,7 @@ export const vcKubeconfigs: CommandSpec = {
   name: "vc kubeconfigs",
   summary: "list the kubeconfigs of a virtual cluster that are good: whose, and until when",
   details:
-    "The files are nowhere: whoever has one has it. `vc revoke` takes the rights of one away. One of before a new authority, or of the cluster that a backup is of, is listed until it ends, though nobody can log in by it.",
+    "The files are nowhere: whoever has one has it. `vc revoke` takes the rights of one away. One of before a new authority, or of the cluster that a backup is of, is listed until it ends, though nobody can log in by it. The end of one is unknown where somebody in the cluster changed its binding: it may be good.",
   arguments: [vcArgument],
   options: [tenantOption],
   examples: ["vc kubeconfigs demo"],
@@ -81,8 +82,9 @@ export const vcKubeconfigs: CommandSpec = {
     const { v1 } = await cli.client();
     const answer = await v1.raw("GET", vcPath(input, "/kubeconfigs"));
     const rows =
-      isObject(answer) && Array.isArray(answer["kubeconfigs"]) ? (answer["kubeconfigs"] as unknown[]) : [];
-    cli.out.rows(rows, KUBECONFIG_COLUMNS, "No kubeconfig is good.");
+      isObject(answer) && Array.isArray(answer["kubeconfigs"]) ? (answer["kubeconfigs"] as Fields[]) : [];
+    const shown = cli.out.forPeople ? rows.map((row) => ({ expiresAt: "unknown", ...row })) : rows;
+    cli.out.rows(shown, KUBECONFIG_COLUMNS, "No kubeconfig is good.");
   },
 };
 

@@ -358,12 +358,18 @@ describe("gpvectl vc", () => {
     const id = "0123456789abcdef";
     ctl.api
       .on("GET /api/v1/vclusters/demo/kubeconfigs", {
-        body: { kubeconfigs: [{ id, user: "joe@pve", expiresAt: "2030-01-01T00:00:00Z" }] },
+        body: {
+          kubeconfigs: [
+            { id, user: "joe@pve", expiresAt: "2030-01-01T00:00:00Z" },
+            { id: "1123456789abcdef", user: "joe@pve" },
+          ],
+        },
       })
       .on("GET /api/v1/tenants/shop/vclusters/demo/kubeconfigs", { body: { kubeconfigs: [] } });
-    expect((await ctl.run(["vc", "kubeconfigs", "demo"])).out).toMatch(
-      /^0123456789abcdef +joe@pve +2030-01-01 00:00:00Z$/m,
-    );
+    const { out } = await ctl.run(["vc", "kubeconfigs", "demo"]);
+    expect(out).toMatch(/^0123456789abcdef +joe@pve +2030-01-01 00:00:00Z$/m);
+    expect(out).toMatch(/^1123456789abcdef +joe@pve +unknown$/m);
+    expect((await ctl.run(["vc", "kubeconfigs", "demo", "-o", "json"])).out).not.toContain("unknown");
     const none = await ctl.run(["vc", "kubeconfigs", "shop/demo"]);
     expect(none.err).toContain("No kubeconfig is good.");
   });

@@ -303,9 +303,11 @@ describe("virtual clusters at a server", () => {
   test("tell which kubeconfigs of theirs are good", async () => {
     const { create, clusters, asked, answers } = await world();
     await create("demo");
-    answers(() => [{ id: "0123456789abcdef", user: "joe@pve", expiresAt: 0 }]);
+    const endless = { id: "1123456789abcdef", user: "joe@pve" };
+    answers(() => [{ id: "0123456789abcdef", user: "joe@pve", expiresAt: 0 }, endless]);
     expect(await clusters.kubeconfigs("demo", context("k"))).toEqual([
       { id: "0123456789abcdef", user: "joe@pve", expiresAt: "1970-01-01T00:00:00.000Z" },
+      endless,
     ]);
     expect(asked.at(-1)).toMatchObject({
       route: "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs",

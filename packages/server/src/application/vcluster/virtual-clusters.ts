@@ -181,13 +181,16 @@ export class VirtualClusters {
     return { ...data, expiresAt: new Date(data.expiresAt).toISOString() };
   }
 
-  /** Those that are good. */
+  /** Those that are good, or may be. */
   async kubeconfigs(key: string, ctx: RequestContext): Promise<readonly Fields[]> {
     const record = this.require(key);
     const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs" as const;
     const asked = { vcluster: key, tenant: record.tenant };
     const { data } = await this.#deps.calls.call(this.#at(record), route, asked, ctx);
-    return data.map((row) => ({ ...row, expiresAt: new Date(row.expiresAt).toISOString() }));
+    return data.map(({ expiresAt, ...row }) => ({
+      ...row,
+      ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }),
+    }));
   }
 
   async revoke(key: string, id: string, ctx: RequestContext): Promise<void> {
