@@ -185,13 +185,18 @@ describe.skipIf(!canRunClusters)("a virtual cluster", () => {
     expect((await kubectl(other, "get", "secret", "s")).code).toBe(0);
     const id = /vc revoke demo ([0-9a-f]{16})/.exec(err)?.[1] ?? "";
     expect((await ctl("vc", "kubeconfigs", "demo")).out).toMatch(new RegExp(`^${id} +root@pam`, "m"));
+    // What he bound himself to meanwhile does not outlive it.
+    const left = ["clusterrolebinding", "left"];
+    const bound = await kubectl(other, "create", ...left, "--clusterrole=cluster-admin", "--user=root@pam");
+    expect(bound).toMatchObject({ code: 0 });
     expect(await ctl("vc", "revoke", "demo", id)).toMatchObject({ code: 0 });
-    const { out: left } = await ctl("vc", "kubeconfigs", "demo");
-    expect([left.includes(id), /^[0-9a-f]{16} +root@pam/m.test(left)]).toEqual([false, true]);
+    const { out: listed } = await ctl("vc", "kubeconfigs", "demo");
+    expect([listed.includes(id), /^[0-9a-f]{16} +root@pam/m.test(listed)]).toEqual([false, true]);
     await expect
       .poll(async () => (await kubectl(other, "get", "secret", "s")).err, { timeout: 150_000 })
-      .toContain("forbidden");
+      .toContain("belongs-to-the-platform");
     expect((await kubectl(kubeconfig(), "get", "secret", "s")).code).toBe(0);
+    expect(await kubectl(kubeconfig(), "delete", ...left)).toMatchObject({ code: 0 });
   });
 
   test("gets a new authority, also when the agent is killed meanwhile; kubeconfigs of before are good until the old one is dropped", async () => {

@@ -81,6 +81,30 @@ describe("what belongs to the platform", () => {
     expect(["1.31.0", "1.35.6", "2.0.0"].map(hasPlatformRights)).toEqual([false, true, true]);
   });
 
+  test("is also whom a kubeconfig named that was taken back, whatever he asks for", () => {
+    const authorizers = (revoked: readonly string[]) =>
+      (
+        JSON.parse(authorizationConfig("/dead", "files", revoked)) as {
+          authorizers: { type: string; name: string; webhook?: { matchConditions: unknown } }[];
+        }
+      ).authorizers;
+    expect(authorizers([]).map(({ name }) => name)).toEqual(["gpve-platform", "node", "rbac"]);
+    const [, denied, ...others] = authorizers(["0123456789abcdef", "1123456789abcdef"]);
+    expect(denied).toMatchObject({
+      type: "Webhook",
+      name: "gpve-revoked",
+      webhook: { failurePolicy: "Deny", connectionInfo: { kubeConfigFile: "/dead" } },
+    });
+    expect(denied?.webhook?.matchConditions).toEqual([
+      {
+        expression:
+          "request.groups.exists(each, each in ['gpve:kubeconfig:0123456789abcdef', 'gpve:kubeconfig:1123456789abcdef'])",
+      },
+    ]);
+    // Before whatever could allow it.
+    expect(others.map(({ type }) => type)).toEqual(["Node", "RBAC"]);
+  });
+
   test("is the API server's own entries among all APIs, and no other", () => {
     const pattern =
       /\.matches\(r'([^']+)'\)/.exec(authorizationConfig("", "files").replaceAll("\\\\", "\\"))?.[1] ?? "";

@@ -9,7 +9,7 @@ export const KUBECONFIG_ID = /^[0-9a-f]{16}$/;
 export const KUBECONFIG_USER = "gpve.io/user";
 export const KUBECONFIG_ENDS_AT = "gpve.io/ends-at";
 /** No kubeconfig is asked for that is good longer. */
-const LONGEST_MS = 8784 * 3_600_000;
+export const LONGEST_MS = 8784 * 3_600_000;
 
 /** Whoever administers the cluster can write all of it but its name and when it was made. */
 export interface KubeconfigBinding {

@@ -3,9 +3,12 @@
 // address where nothing listens, and a question without an answer is a refusal. Everything else passes it by.
 //
 // - Who acts as `system:masters` passes every authorizer: nobody acts as it.
+// - Who comes by a kubeconfig that was taken back may nothing, whatever roles he had given himself (revoked.ts).
 // - The guard's objects, where a version has no files for them (vnode/guard.ts).
 // - The entries of Kubernetes' own APIs in the aggregator: led to a server of a tenant's, they would be what the API server
 //   reads its guard from, and what kubelets read their pods from.
+import type { Fields } from "@gpve/contracts/json-object.ts";
+import { KUBECONFIG_GROUP } from "./kubeconfig.ts";
 import { GUARD_OBJECTS, type GuardKind } from "./vnode/guard.ts";
 
 /** Groups of the API server itself that end like those of others. Those without a dot are all its own. */
@@ -52,30 +55,36 @@ const GUARD = about(
   `.startsWith('${GUARD_OBJECTS}')`,
 );
 
-/** Before the authorizers that every cluster has. */
-export function authorizationConfig(kubeconfig: string, guard: GuardKind | undefined): string {
+/** Before the authorizers that every cluster has. `revoked`: ids of kubeconfigs. */
+export function authorizationConfig(
+  kubeconfig: string,
+  guard: GuardKind | undefined,
+  revoked: readonly string[] = [],
+): string {
   const conditions = [NOBODY_IS_MASTER, OWN_APIS, ...(guard === "objects" ? [GUARD] : [])];
+  const denied = (name: string, expressions: readonly string[]): Fields => ({
+    type: "Webhook",
+    name,
+    webhook: {
+      timeout: "1s",
+      authorizedTTL: "1s",
+      unauthorizedTTL: "1s",
+      subjectAccessReviewVersion: "v1",
+      matchConditionSubjectAccessReviewVersion: "v1",
+      failurePolicy: "Deny",
+      connectionInfo: { type: "KubeConfigFile", kubeConfigFile: kubeconfig },
+      matchConditions: expressions.map((expression) => ({ expression })),
+    },
+  });
+  const groups = revoked.map((id) => `'${KUBECONFIG_GROUP}${id}'`).join(", ");
   return JSON.stringify({
     apiVersion: "apiserver.config.k8s.io/v1",
     kind: "AuthorizationConfiguration",
     authorizers: [
-      {
-        type: "Webhook",
-        name: "gpve-platform",
-        webhook: {
-          timeout: "1s",
-          authorizedTTL: "1s",
-          unauthorizedTTL: "1s",
-          subjectAccessReviewVersion: "v1",
-          matchConditionSubjectAccessReviewVersion: "v1",
-          failurePolicy: "Deny",
-          connectionInfo: { type: "KubeConfigFile", kubeConfigFile: kubeconfig },
-          matchConditions: [
-            { expression: "has(request.resourceAttributes)" },
-            { expression: conditions.join(" || ") },
-          ],
-        },
-      },
+      denied("gpve-platform", ["has(request.resourceAttributes)", conditions.join(" || ")]),
+      ...(groups === ""
+        ? []
+        : [denied("gpve-revoked", [`request.groups.exists(each, each in [${groups}])`])]),
       { type: "Node", name: "node" },
       { type: "RBAC", name: "rbac" },
     ],

@@ -186,6 +186,21 @@ describe("a new authority", () => {
     expect(replica?.etcdTrust).toBe("etcd-ca.crt");
   });
 
+  test("goes with the kubeconfigs that were taken back to whoever has a control plane of the cluster", async () => {
+    const { clock, pki, keys } = await world();
+    const [first, second] = ["0123456789abcdef", "1123456789abcdef"] as const;
+    keys.revoke(first);
+    const replica = new ClusterKeys(join(folder, "replica"), clock);
+    replica.revoke(second);
+    replica.takeAuthority(await keys.authority("replica"));
+    expect(Object.keys(replica.revoked).toSorted()).toEqual([first, second]);
+    expect(await keys.authority("workers")).not.toHaveProperty("revoked.json");
+    // What is restored over the cluster does not give them back.
+    saveKeys(pki, join(folder, "keys.json"));
+    loadKeys(join(folder, "keys.json"), join(folder, "replica"), "whole");
+    expect(Object.keys(replica.revoked).toSorted()).toEqual([first, second]);
+  });
+
   test("is in what is saved, with the old one while that is trusted", async () => {
     const { clock, pki, keys, authorities } = await world();
     await authorities.begin("demo", UNTIL);

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -32,3 +32,21 @@ test("an administrator's word leaves the guard out, and nothing of one before", 
   const rights = readFileSync(join(place, "guard", "authorization.json"), "utf8");
   expect(rights).toContain("system:masters");
 });
+
+test.each([
+  ["1.36.4", false],
+  ["1.36.4", true],
+  ["1.35.6", false],
+])(
+  "an API server of %s that runs (root allowed: %s) is told what is denied by the file that it has",
+  (version, privileged) => {
+    const cluster = clusterOf(version, privileged);
+    const path = join(place, "guard", "authorization.json");
+    writeGuard(place, cluster);
+    const { ino } = statSync(path);
+    writeGuard(place, cluster, { revoked: ["0123456789abcdef"] });
+    expect(readFileSync(path, "utf8")).toContain("gpve:kubeconfig:0123456789abcdef");
+    // A new one is not where it looks.
+    expect(statSync(path).ino).toBe(ino);
+  },
+);

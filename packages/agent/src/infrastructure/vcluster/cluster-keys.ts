@@ -6,7 +6,13 @@ import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type ClusterCertificate, type Authority } from "@gpve/domain/vcluster/certificates.ts";
 import { kubeconfigText } from "@gpve/domain/vcluster/kubeconfig.ts";
-import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import {
+  mergeRevoked,
+  readRevoked,
+  type RevokedKubeconfigs,
+  withRevoked,
+} from "@gpve/domain/vcluster/revoked.ts";
+import { readJsonFile, readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { issueCertificate, type IssuedCertificate, publicKeyPem } from "@gpve/kit/pki/issue-certificate.ts";
 import {
@@ -49,6 +55,8 @@ const NOT_RENEWED =
 /** Of all the nodes that it has been on; more of them are nobody's any more. */
 const MOST_NAMES = 200;
 
+/** Beside the keys, as it goes wherever these go. */
+export const REVOKED_FILE = "revoked.json";
 /** The key last: with it the authority is there. */
 const SHARED_FILES = ["ca.crt", "ca.key"] as const;
 /** What all replicas of a control plane have alike. */
@@ -107,6 +115,15 @@ export class ClusterKeys {
   /** A new authority, trusted beside the one before; what it signs is made when the cluster is started again. */
   async rotate(until: number): Promise<void> {
     await this.#rotation.begin(AUTHORITIES, this.#clock.now(), until);
+  }
+
+  /** Kubeconfigs that were taken back. */
+  get revoked(): RevokedKubeconfigs {
+    return readRevoked(readJsonFile(this.file(REVOKED_FILE)));
+  }
+
+  revoke(id: string): void {
+    this.#keepRevoked(withRevoked(this.revoked, id, this.#clock.now()));
   }
 
   /** Everybody has what the new one signed. */
@@ -180,7 +197,9 @@ export class ClusterKeys {
       await this.#ensureSecrets();
     }
     const there = this.rotation === undefined ? [] : rotating.filter((name) => existsSync(this.file(name)));
-    return Object.fromEntries([...names, ...there].map((name) => [name, this.#read(name)]));
+    const files = Object.fromEntries([...names, ...there].map((name) => [name, this.#read(name)]));
+    const revoked = who === "replica" ? readTextFile(this.file(REVOKED_FILE)) : undefined;
+    return { ...files, ...(revoked === undefined ? {} : { [REVOKED_FILE]: revoked }) };
   }
 
   /** What signs, and what is to be trusted beside it, as another node has it. */
@@ -189,6 +208,9 @@ export class ClusterKeys {
     for (const name of [...REPLICA_ROTATION_FILES, ...REPLICA_FILES])
       if (files[name] !== undefined) this.take(name, files[name]);
     if (files[NOTE] === undefined) this.#rotation.drop();
+    const revoked = files[REVOKED_FILE];
+    if (revoked !== undefined)
+      this.#keepRevoked(mergeRevoked(this.revoked, readRevoked(JSON.parse(revoked))));
   }
 
   /** The rest is another node's from now on. */
@@ -218,6 +240,10 @@ export class ClusterKeys {
       now: this.#clock.now(),
       lifetimeMs,
     });
+  }
+
+  #keepRevoked(revoked: RevokedKubeconfigs): void {
+    this.take(REVOKED_FILE, JSON.stringify(revoked));
   }
 
   async #ensureSecrets(): Promise<void> {

@@ -24,7 +24,6 @@ export interface EquippedCluster {
 export async function equipCluster(at: EquippedCluster): Promise<void> {
   const { cluster, address, nodeNames, folder, keys } = at;
   const { serviceCidr, dnsDomain, backingStore } = cluster.spec;
-  const amongOthers = replicaSlot(cluster.overlay) !== undefined;
   await keys.ensure([
     ...controlPlaneCertificates({
       serviceCidr,
@@ -34,13 +33,26 @@ export async function equipCluster(at: EquippedCluster): Promise<void> {
       alsoKnownAs: [
         serverName(calledOf(cluster), cluster.tenant),
         ...nodeNames,
-        ...(amongOthers ? replicaAddresses(address) : []),
+        ...(isReplica(cluster) ? replicaAddresses(address) : []),
       ],
     }),
     ...(backingStore === "etcd" ? etcdCertificates(address) : []),
   ]);
-  writeGuard(folder, cluster, { amongOthers });
+  writeRules(at);
   writeAuditPolicy(folder);
   for (const part of ["controller-manager", "scheduler"])
     keys.writeKubeconfig(part, `https://${address}:${API_PORT}`);
+}
+
+/** What it may not let happen; heard also by one that runs. */
+export function writeRules({
+  cluster,
+  folder,
+  keys,
+}: Pick<EquippedCluster, "cluster" | "folder" | "keys">): void {
+  writeGuard(folder, cluster, { amongOthers: isReplica(cluster), revoked: Object.keys(keys.revoked) });
+}
+
+function isReplica({ overlay }: KeptCluster): boolean {
+  return replicaSlot(overlay) !== undefined;
 }

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
-import { sweepEnded } from "./kubeconfigs.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { type RevokedKubeconfigs, withRevoked } from "@gpve/domain/vcluster/revoked.ts";
+import { revokeKubeconfig, sweepEnded } from "./kubeconfigs.ts";
 
 const credentials = { host: "", port: 0, ca: "", cert: "", key: "" };
 const { signal } = new AbortController();
@@ -39,4 +41,40 @@ test("bindings of kubeconfigs that have ended go, and no others", async () => {
   await expect(
     sweepEnded(credentials, now, signal, async () => ({ status: 503, body: "{}" })),
   ).rejects.toThrow("refused GET");
+});
+
+test("a kubeconfig that is revoked is denied before its binding goes, also where that is gone", async () => {
+  const cluster = { name: "demo" } as KeptCluster;
+  const did: string[] = [];
+  let revoked: RevokedKubeconfigs = {};
+  const keys = {
+    get revoked() {
+      return revoked;
+    },
+    revoke: (id: string) => {
+      revoked = withRevoked(revoked, id, 0);
+    },
+  };
+  const deny = (): void => void did.push(`deny ${Object.keys(revoked).join()}`);
+  const answers = [200, 404, 503];
+  const revoke = (id: string) =>
+    revokeKubeconfig({ cluster, credentials, keys, deny }, id, signal, async (_to, { method, path }) => {
+      did.push(`${method} ${decodeURIComponent(path.split("/").at(-1) ?? "")}`);
+      return { status: answers.shift() ?? 404, body: "{}" };
+    });
+  const [first, other] = ["0123456789abcdef", "1123456789abcdef"];
+  await revoke(first);
+  // Again, as another replica had not heard of it.
+  await revoke(first);
+  await expect(revoke(first)).rejects.toThrow("refused DELETE");
+  await expect(revoke(other)).rejects.toThrow("virtual cluster demo has no kubeconfig '1123456789abcdef'");
+  await expect(revoke("../secrets")).rejects.toThrow("is no id of a kubeconfig");
+  const once = [`deny ${first}`, `DELETE gpve:kubeconfig:${first}`];
+  expect(did).toEqual([
+    ...once,
+    ...once,
+    ...once,
+    `deny ${first},${other}`,
+    `DELETE gpve:kubeconfig:${other}`,
+  ]);
 });

@@ -115,16 +115,30 @@ function shownName(cluster: KeptCluster): string {
   return cluster.called === undefined ? cluster.name : `${cluster.called}.${cluster.tenant}`;
 }
 
+export interface RevokeAt {
+  readonly cluster: KeptCluster;
+  readonly credentials: KubeCredentials;
+  readonly keys: Pick<ClusterKeys, "revoked" | "revoke">;
+  /** Has its API server deny whatever the keys say. */
+  readonly deny: () => void;
+}
+
+/** Denied first: whatever it is bound to in the cluster is for its administrators to say. */
 export async function revokeKubeconfig(
-  cluster: string,
-  credentials: KubeCredentials,
+  { cluster, credentials, keys, deny }: RevokeAt,
   id: string,
   signal: AbortSignal,
+  call: KubeCall = kubeCall,
 ): Promise<void> {
   if (!KUBECONFIG_ID.test(id)) throw new AppError("request.invalid", `'${id}' is no id of a kubeconfig`);
+  const wasDenied = Object.hasOwn(keys.revoked, id);
+  if (!wasDenied) keys.revoke(id);
+  // Also again: whoever stopped in between may not have been told.
+  deny();
   const path = `${KUBECONFIG_BINDINGS}/${encodeURIComponent(`${KUBECONFIG_GROUP}${id}`)}`;
-  const { status, body } = await kubeCall(credentials, { method: "DELETE", path }, signal);
+  const { status, body } = await call(credentials, { method: "DELETE", path }, signal);
+  if (status === 404 && wasDenied) return;
   if (status === 404)
-    throw new AppError("object.not_found", `virtual cluster ${cluster} has no kubeconfig '${id}'`);
+    throw new AppError("object.not_found", `virtual cluster ${cluster.name} has no kubeconfig '${id}'`);
   if (status >= 300) throw refused(`DELETE ${path}`, status, body);
 }

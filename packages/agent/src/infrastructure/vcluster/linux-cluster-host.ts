@@ -31,7 +31,7 @@ import { ClusterKeys } from "./cluster-keys.ts";
 import type { ClusterNetwork } from "./network/cluster-network.ts";
 import { EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
 import { EtcdPart } from "./etcd-part.ts";
-import { equipCluster } from "./equip-cluster.ts";
+import { equipCluster, writeRules } from "./equip-cluster.ts";
 import { untilFurnished, untilReady } from "./await-api.ts";
 import { howFrozen } from "./how-frozen.ts";
 import type { LinuxClusterHostDeps } from "./linux-cluster-deps.ts";
@@ -148,8 +148,7 @@ export class LinuxClusterHost implements ClusterHost {
     const { processes } = this.#deps;
     const { name, spec } = cluster;
     const id = idOf(name, part);
-    const running = processes.get(id);
-    if (running !== undefined && !running.hasExited) return;
+    if (processes.get(id)?.hasExited === false) return;
     const { cpus, memoryBytes, goMemoryBytes } = partBounds(part, partsOf(cluster), controlPlaneSizeOf(spec));
     await processes.start({
       id,
@@ -184,9 +183,8 @@ export class LinuxClusterHost implements ClusterHost {
 
   async freeze(cluster: KeptCluster): Promise<string> {
     const { name } = cluster;
-    const parts = partsOf(cluster)
-      .toReversed()
-      .flatMap((part) => this.#running(name, part) ?? []);
+    const ending = partsOf(cluster).toReversed();
+    const parts = ending.flatMap((part) => this.#running(name, part) ?? []);
     for (const part of parts) await part.pause();
     const paged = await Promise.all(parts.map((part) => part.pageOut()));
     return howFrozen(paged);
@@ -289,7 +287,13 @@ export class LinuxClusterHost implements ClusterHost {
   }
 
   async revokeKubeconfig(cluster: KeptCluster, id: string, signal: AbortSignal): Promise<void> {
-    await revokeKubeconfig(cluster.name, await this.credentials(cluster), id, signal);
+    const at = { cluster, credentials: await this.credentials(cluster), ...this.#kit(cluster) };
+    const deny = (): void => {
+      // As it is now; and whoever has copies of its keys is to have this beside them.
+      this.save({ ...(this.get(cluster.name) ?? cluster), keysAt: this.#deps.clock.now() });
+      writeRules({ ...at, cluster: this.get(cluster.name) ?? cluster });
+    };
+    await revokeKubeconfig({ ...at, deny }, id, signal);
   }
 
   lastWords(cluster: KeptCluster): readonly string[] {
@@ -325,15 +329,12 @@ export class LinuxClusterHost implements ClusterHost {
 
   /** Keys and settings, for the address that it has or will have. */
   async #equip(cluster: KeptCluster): Promise<void> {
-    const { nodeNames } = this.#deps;
     const { address } = this.#network(cluster);
-    await equipCluster({
-      cluster,
-      address,
-      nodeNames,
-      folder: this.#place(cluster.name),
-      keys: this.keys(cluster.name),
-    });
+    await equipCluster({ cluster, address, nodeNames: this.#deps.nodeNames, ...this.#kit(cluster) });
+  }
+
+  #kit({ name }: KeptCluster): { readonly folder: string; readonly keys: ClusterKeys } {
+    return { folder: this.#place(name), keys: this.keys(name) };
   }
 
   /** `speaks`: it answers, if only that it is not ready yet. */
@@ -356,9 +357,8 @@ export class LinuxClusterHost implements ClusterHost {
 
   /** What a part said last, where it has ended. */
   #ended(name: string, part: ClusterPart): string | undefined {
-    return this.#running(name, part) === undefined
-      ? this.#deps.processes.lastWords(idOf(name, part))
-      : undefined;
+    if (this.#running(name, part) !== undefined) return undefined;
+    return this.#deps.processes.lastWords(idOf(name, part));
   }
 
   async #proceed(cluster: KeptCluster): Promise<void> {

@@ -44,6 +44,7 @@ import {
 import { removeCluster, type RemoveDeps, removeFrom } from "./remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
+import { revokeKubeconfig } from "./revoke-kubeconfig.ts";
 import { setQuota } from "./set-quota.ts";
 import { untilRunning } from "./until-running.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
@@ -194,9 +195,7 @@ export class VirtualClusters {
   }
 
   async revoke(key: string, id: string, ctx: RequestContext): Promise<void> {
-    const record = this.require(key);
-    const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}" as const;
-    await this.#deps.calls.call(this.#at(record), route, { vcluster: key, tenant: record.tenant, id }, ctx);
+    await revokeKubeconfig(this.#deps, this.require(key), id, ctx);
   }
 
   /** Answers with the UPID. */

@@ -5,6 +5,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { Identity } from "@gpve/domain/vcluster/backup/identity.ts";
 import { readJsonFile, readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { ROTATION_FILES } from "../authority-rotation.ts";
+import { REVOKED_FILE } from "../cluster-keys.ts";
 
 const ENCRYPTION = "encryption.json";
 const KEPT = [
@@ -38,8 +39,9 @@ export function loadKeys(file: string, pki: string, identity: Identity): void {
   const rotation = identity === "whole" ? ROTATION_FILES.filter((name) => saved?.[name] !== undefined) : [];
   const texts = [...wanted, ...rotation].map((name) => [name, textOf(name)] as const);
   mkdirSync(pki, { recursive: true, mode: 0o700 });
-  // What is left was signed by authorities that are not its own any more.
+  // What is left was signed by authorities that are not its own any more; what was taken back from somebody is not given back.
   if (identity === "whole")
-    for (const name of readdirSync(pki)) rmSync(join(pki, name), { recursive: true, force: true });
+    for (const name of readdirSync(pki).filter((each) => each !== REVOKED_FILE))
+      rmSync(join(pki, name), { recursive: true, force: true });
   for (const [name, text] of texts) writeFileAtomic(join(pki, name), text);
 }

@@ -69,10 +69,14 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
   /** Clusters whose nodes take their time. */
   const slow = new Set<string>();
   const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
+  /** Nodes that find no binding of a kubeconfig. */
+  const unknown = new Set<string>();
   const calls = {
     call: async (at: string, route: string, params: object) => {
       if (nodes.get(at)?.health !== "online") throw new AppError("node.unavailable", `${at} is away`);
       asked.push({ node: at, route, params: params as Record<string, unknown> });
+      if (route.endsWith("/kubeconfigs/{id}") && unknown.has(at))
+        throw new AppError("object.not_found", "it has no kubeconfig '1'");
       const { vcluster = "" } = params as { readonly vcluster?: string };
       while (slow.has(vcluster)) await new Promise((resolve) => setTimeout(resolve, 5));
       if (route === "POST /gpve/nodes/{node}/vclusters")
@@ -132,6 +136,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     create,
     nodes,
     asked,
+    unknown,
     told,
     pass,
     record,
@@ -172,10 +177,9 @@ describe("a control plane of several replicas", () => {
     told();
     await clusters.kubeconfig("trio", 1, ctx);
     expect(asked[0]).toMatchObject({ node: "b", params: { server: "https://gpve.example.org:8006" } });
-    await clusters.revoke("trio", "1", ctx);
     await clusters.logs("trio", ctx);
     await clusters.work("trio", "wake", ctx, "r2");
-    expect(told().map((line) => line[0])).toEqual(["b", "b", "b", "b"]);
+    expect(told().map((line) => line[0])).toEqual(["b", "b", "b"]);
     nodes.set("c", { health: "online", phase: "Failed" });
     await clusters.work("trio", "retry", ctx, "r3");
     expect(told()).toEqual(["c POST /vclusters/{vcluster}/retry"]);
@@ -189,6 +193,28 @@ describe("a control plane of several replicas", () => {
     nodes.set("b", { health: "online", phase: "Running", endpoint: "https://203.0.113.9:2379" });
     nodes.set("c", { health: "online", phase: "Running", endpoint: "no address" });
     expect(hosts("trio.default.vc.gpve")).toEqual(["192.0.2.2", "192.0.2.1"]);
+    await close();
+  });
+
+  test("denies a kubeconfig that was taken back at each of its replicas, and says where not yet", async () => {
+    const { create, clusters, nodes, told, asked, unknown, close } = await world();
+    const revoke = () => clusters.revoke("trio", "1", ctx);
+    await create();
+    told();
+    nodes.set("a", { health: "offline", phase: "Running" });
+    // The one that is asked first takes the binding away.
+    unknown.add("c");
+    await expect(revoke()).rejects.toThrow(
+      "kubeconfig '1' of virtual cluster 'trio' is revoked, but its replicas on a have not heard of it: try again when they serve",
+    );
+    expect(asked.map(({ node, params }) => `${node} ${String(params["id"])}`)).toEqual(["b 1", "c 1"]);
+    nodes.set("a", { health: "online", phase: "Running" });
+    unknown.add("a");
+    told();
+    await revoke();
+    expect(told().map((line) => line[0])).toEqual(["a", "b", "c"]);
+    unknown.add("b");
+    await expect(revoke()).rejects.toThrow("has no kubeconfig");
     await close();
   });
 
