@@ -8,6 +8,7 @@ import type { KindDeclaration } from "@gpve/contracts/v1/kind.ts";
 import { API_VERSION, ObjectMetaInputSchema } from "@gpve/contracts/v1/object.ts";
 import type { Schema, V1ObjectInput } from "@gpve/contracts/v1/object.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";
+import { nameProblem } from "./kind-name.ts";
 
 /** A checked object: its name is known, defaults are filled in. */
 export interface CheckedObject extends V1ObjectInput {
@@ -48,9 +49,7 @@ export class Validator {
           ? `must be '${pathName}', as in the path`
           : derived !== undefined && name !== derived
             ? `must be '${derived}', which follows from spec; it may be left out`
-            : new RegExp(kind.namePattern, "u").test(name)
-              ? undefined
-              : `'${name}' is not a name of a ${kind.kind} (${kind.nameWords ?? kind.namePattern})`;
+            : nameProblem(kind, name);
     if (name === undefined || problem !== undefined) {
       throw new AppError("request.invalid", `the ${kind.kind} is not valid: metadata.name ${problem ?? ""}`, {
         errors: { "metadata.name": problem ?? "" },

@@ -186,6 +186,26 @@ describe("saves of virtual clusters at a server", () => {
     expect([specOf("demo"), asked.length]).toEqual(before);
   });
 
+  test("what is no name of a cluster, and what path and body do not agree on, is refused before anything is written", async () => {
+    const { saves, asked, key } = await world();
+    const before = asked.length;
+    for (const name of ["1abc", key("demo"), "", "Demo", "a-".repeat(20)]) {
+      const refused = saves.restore({ name, tenant: "default" }, { archive: ARCHIVE }, ctx, "r2");
+      await expect(refused, name).rejects.toMatchObject({
+        code: "request.invalid",
+        message: expect.stringContaining(`'${name}' is not a name of a VirtualCluster (up to 32`),
+      });
+    }
+    const two = saves.restore({ name: "copy", tenant: "a" }, { archive: ARCHIVE, tenant: "b" }, ctx, "r3");
+    await expect(two).rejects.toMatchObject({
+      code: "request.invalid",
+      errors: { tenant: "must be 'a', as in the path, or left out" },
+    });
+    expect(asked).toHaveLength(before);
+    await restore(saves, "copy", { tenant: "a" });
+    expect(asked.at(-1)?.params).toMatchObject({ called: "copy", tenant: "a" });
+  });
+
   test("in another's place is judged as a new one is: by ways out of the node, and by bounded volumes", async () => {
     const { saves, asked, says, specOf } = await world();
     const oidc = { issuerUrl: "https://192.168.1.1:9443", clientId: "kube" };

@@ -39,6 +39,7 @@ import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
 import { noteVolumes } from "./note-volumes.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
+import { requireTarget, type RestoreTarget } from "./restore-target.ts";
 import type { StandDown } from "./standby/stand-down.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
 import { requireVolumeStorage, volumesElsewhere } from "./volume-storage.ts";
@@ -110,17 +111,19 @@ export class ClusterSaves {
 
   /** As a new cluster, or in place of one; answers with the UPID. */
   async restore(
-    { name, tenant }: { readonly name: string; readonly tenant: string | undefined },
+    target: RestoreTarget,
     asked: VcRestoreRequest,
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
     const { vclusters } = this.#deps;
+    const { name, tenant } = target;
     const source = sourceOf(asked.archive);
     const owner = tenant ?? asked.tenant ?? this.#ownerOf(name, ctx);
     // The node judges it too, but by then the record is written.
     ctx.access.require(`/pool/${owner}`, ["VC.Backup", "VC.Allocate"]);
     ctx.access.require(`/pool/${source.tenant}`, ["VC.Backup"]);
+    requireTarget(target, asked.tenant);
     const before = this.#named({ name, tenant: owner });
     if (before !== undefined && asked.over !== true)
       throw new AppError(
