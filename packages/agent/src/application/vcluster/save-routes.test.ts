@@ -49,6 +49,9 @@ async function world(cluster: KeptCluster = demo) {
     catalogue: [kubernetes],
     components: { list: () => [] },
     awake: async (name) => void woken.push(name),
+    hostNetworks: () => [{ network: "10.17.0.2/16", what: "of eth0 of the node" }],
+    requireKata: () => Promise.reject(new AppError("request.invalid", "no Kata here")),
+    requireIssuer: () => Promise.reject(new AppError("request.invalid", "that issuer does not answer")),
     volumeStorage: (storage: string) =>
       Promise.reject(new AppError("request.invalid", `storage '${storage}' does not exist`)),
     places: {
@@ -99,6 +102,25 @@ describe("asking a node to save a cluster", () => {
     });
     await restore({ ...asked, vcluster: "0-demo-y", called: "demo", tenant: "lab" }, ctx);
     expect(submitted.at(-1)?.args).toMatchObject({ name: "0-demo-y", fill: { identity: "fresh" } });
+  });
+
+  test("restores nothing that it would not make: a network of its own, no Kata, an issuer it does not reach", async () => {
+    const { routes, submitted } = await world();
+    const restore = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/restore"];
+    const oidc = { issuerUrl: "https://login.example.com", clientId: "kube" };
+    for (const [spec, why] of [
+      [{ networking: { podCIDR: "10.17.0.0/16" } }, "overlaps 10.17.0.2/16"],
+      [{ isolationLevel: "L2" }, "no Kata here"],
+      [{ controlPlane: { oidc } }, "that issuer does not answer"],
+    ] as const)
+      for (const asked of [
+        { vcluster: "copy", over: false },
+        { vcluster: "demo", over: true },
+      ])
+        await expect(
+          restore({ ...base, ...asked, archive: ARCHIVE, source: "shop", spec }, ctx),
+        ).rejects.toThrow(why);
+    expect(submitted).toEqual([]);
   });
 
   test("reads nothing of another tenant's archive, whatever its name says", async () => {

@@ -3,6 +3,7 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import { requireSaveable } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
+import { requireFreeNetworks } from "@gpve/domain/vcluster/free-networks.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { requireUpgradePath } from "@gpve/domain/vcluster/upgrade-path.ts";
@@ -25,7 +26,15 @@ type SaveRoute =
 
 export interface SaveRouteDeps extends Pick<
   ClusterRouteDeps,
-  "host" | "engine" | "components" | "catalogue" | "awake" | "volumeStorage"
+  | "host"
+  | "engine"
+  | "components"
+  | "catalogue"
+  | "awake"
+  | "volumeStorage"
+  | "hostNetworks"
+  | "requireKata"
+  | "requireIssuer"
 > {
   readonly places: Pick<ArchivePlaces, "open" | "file" | "list">;
   readonly saves: Pick<ClusterSaves, "manifest">;
@@ -95,7 +104,11 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
           `virtual cluster '${name}' has a store of kind ${kept.spec.backingStore}, and keeps it: what takes its place cannot have ${spec.backingStore}`,
         );
       const version = versionOf(deps, manifest.kubernetesVersion);
+      // As of a new one: the node that the one before was on may have been another, or have changed since.
+      requireFreeNetworks(spec, deps.hostNetworks());
       if (totalWorkers(spec) > 0) requireGuard(version);
+      if (spec.isolationLevel === "L2") await deps.requireKata();
+      if (spec.oidc !== undefined) await deps.requireIssuer(spec.oidc, version);
       if (kept !== undefined)
         return submit(RESTORE_OVER_CLUSTER, { name, archive, spec, version }, requestId, ctx);
       if (before !== undefined && before.fill?.archive !== archive)

@@ -10,6 +10,8 @@ import { cacheReader } from "../v1/adapter.ts";
 import { clusterKeyFor } from "./cluster-names.ts";
 import { ClusterSaves } from "./cluster-saves.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
+import { nodeRecords } from "../node/collections.ts";
+import { joinedNode } from "../../testing/joined-node.ts";
 import { noPlaces } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vcbackup:demo:root@pam:";
@@ -76,6 +78,7 @@ async function world() {
   const key = (name: string, tenant = "a") => clusterKeyFor(cacheReader(server.records), { tenant, name });
   const specOf = (name: string) => server.records.collection(vclusterCollection).get(key(name))?.value.spec;
   return {
+    records: server.records,
     saves,
     alone,
     vclusters,
@@ -273,6 +276,30 @@ describe("saves of virtual clusters at a server", () => {
     ends(() => Promise.reject(new AppError("operation.failed", "returned")));
     await restore(saves, "demo", { over: true, workers: 2 });
     await expect.poll(() => specOf("demo")).toEqual(before);
+  });
+
+  test("goes to no node that would not get a new one, and to none that is named and lacks what it needs", async () => {
+    const { saves, asked, says, specOf, records } = await world();
+    const before = asked.length;
+    const isWritten = () => [
+      specOf("copy"),
+      asked.slice(before).filter(({ route }) => route.startsWith("POST")),
+    ];
+    says({ workerNodes: { nodeSelector: { disk: "ssd" } } });
+    for (const more of [{}, { node: "n1" }])
+      await expect(restore(saves, "copy", more)).rejects.toThrow(/nodeSelector.* labels/);
+    await expect(restore(saves, "demo", { over: true })).rejects.toThrow(
+      "node n1 does not have these labels",
+    );
+    says({});
+    await records.transact((tx) => tx.put(nodeRecords, "n1", joinedNode("n1", { unschedulable: true })));
+    await expect(restore(saves, "copy")).rejects.toThrow(
+      "no node can have the virtual cluster. n1: it is cordoned",
+    );
+    expect(isWritten()).toEqual([undefined, []]);
+    // Who names it means it.
+    await restore(saves, "copy", { node: "n1" });
+    expect(specOf("copy")).toBeDefined();
   });
 
   test("an archive that no node reads, or that is none by its name, is told", async () => {

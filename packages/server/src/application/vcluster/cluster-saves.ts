@@ -25,6 +25,7 @@ import {
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { totalSize } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -38,6 +39,7 @@ import { requireRoom } from "./cluster-room.ts";
 import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
 import { noteVolumes } from "./note-volumes.ts";
+import { requireNode, requireRoomOn } from "./place-cluster.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
 import { requireTarget, type RestoreTarget } from "./restore-target.ts";
 import type { StandDown } from "./standby/stand-down.ts";
@@ -135,10 +137,15 @@ export class ClusterSaves {
     const spec = restoredSpec(withWorkers(kept, asked.workers), before?.spec);
     if (before !== undefined)
       return this.#over(before, { archive: asked.archive, source: source.tenant, spec }, ctx, requestId);
-    return vclusters.create(
-      { name, namespace: owner, spec, from: { archive: asked.archive, source: source.tenant, node } },
-      { ...ctx, requestId },
-    );
+    const from = {
+      archive: asked.archive,
+      source: source.tenant,
+      node,
+      isNamed: asked.node !== undefined,
+      seenBy: async (nodes: readonly string[]) =>
+        (await this.#seen(asked.archive, source.tenant, nodes, ctx)).found?.node,
+    };
+    return vclusters.create({ name, namespace: owner, spec, from }, { ...ctx, requestId });
   }
 
   /** Answers with the UPID. What its spec says follows when it is so. */
@@ -225,6 +232,9 @@ export class ClusterSaves {
     requireMayBeRoot(readVirtualClusterSpec(spec), ctx);
     for (const each of nodesOf(before)) requireWaysOut(each, readVirtualClusterSpec(spec), ctx);
     const after: VirtualClusterSpec = { ...readVirtualClusterSpec(spec), node: before.spec.node };
+    const view = requireNode(this.#deps, { ...after, node });
+    // What is lost gives its room back: a node that is short of memory is no reason to keep it as it is.
+    if (totalSize(after).memoryBytes > totalSize(before.spec).memoryBytes) requireRoomOn(view, after);
     await this.#setSpec(before, before.spec, after);
     try {
       const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
@@ -276,7 +286,7 @@ export class ClusterSaves {
     before: VirtualClusterRecord | undefined,
     ctx: RequestContext,
   ): Promise<{ readonly node: string; readonly spec: Fields }> {
-    const { board, calls } = this.#deps;
+    const { board } = this.#deps;
     const online = board.list().flatMap((each) => (each.health === "online" ? [each.node] : []));
     const origin = this.#named(source)?.node;
     const wanted = before?.node ?? node;
@@ -284,21 +294,36 @@ export class ClusterSaves {
       wanted === undefined
         ? [...new Set([...online.filter((each) => each === origin), ...online])]
         : [wanted];
-    const failures: string[] = [];
-    for (const each of nodes) {
-      try {
-        const route = "GET /gpve/nodes/{node}/vcluster-archive" as const;
-        const { data } = await calls.call(each, route, { archive, tenant: source.tenant }, ctx);
-        return { node: each, spec: data.spec };
-      } catch (err) {
-        if (err instanceof AppError && err.kind === "forbidden") throw err;
-        failures.push(`${each}: ${messageOf(err)}`);
-      }
-    }
+    const { found, failures } = await this.#seen(archive, source.tenant, nodes, ctx);
+    if (found !== undefined) return found;
     throw new AppError(
       "object.not_found",
       `no node can read the backup ${archive} (${failures.join("; ") || "no node is online"}); what there is: gpvectl vc backups ${source.name}`,
     );
+  }
+
+  /** By the first of these nodes that can read it; each that cannot says why. */
+  async #seen(
+    archive: string,
+    tenant: string,
+    nodes: readonly string[],
+    ctx: RequestContext,
+  ): Promise<{
+    readonly found?: { readonly node: string; readonly spec: Fields };
+    readonly failures: readonly string[];
+  }> {
+    const failures: string[] = [];
+    for (const node of nodes) {
+      try {
+        const route = "GET /gpve/nodes/{node}/vcluster-archive" as const;
+        const { data } = await this.#deps.calls.call(node, route, { archive, tenant }, ctx);
+        return { found: { node, spec: data.spec }, failures };
+      } catch (err) {
+        if (err instanceof AppError && err.kind === "forbidden") throw err;
+        failures.push(`${node}: ${messageOf(err)}`);
+      }
+    }
+    return { failures };
   }
 }
 

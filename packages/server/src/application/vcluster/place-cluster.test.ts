@@ -10,6 +10,7 @@ import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { openQuotaServer } from "../../testing/quota-world.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { fittingNodes, placeCluster, requireRoomOn } from "./place-cluster.ts";
+import { placeRestored } from "./place-restored.ts";
 import { placedReplicas } from "./replicas/replica-nodes.ts";
 import { joinedNode } from "../../testing/joined-node.ts";
 
@@ -97,6 +98,39 @@ describe("a virtual cluster", () => {
     expect(place({ node: "n3" })).toBe("n3");
   });
 
+  test("that is made of a backup goes to a node that sees it and is open, and has all its workers there", async () => {
+    const { deps, wanted } = await world({
+      n1: { cordoned: true },
+      n2: {},
+      n3: { memoryGiB: 4 },
+    });
+    const asked: string[] = [];
+    const restored = (node: string, spec: object = {}, sees: readonly string[] = []) =>
+      placeRestored(deps, wanted(spec), {
+        node,
+        isNamed: false,
+        seenBy: async (nodes) => {
+          asked.push(...nodes);
+          return nodes.find((each) => sees.includes(each));
+        },
+      });
+    expect(await restored("n3")).toBe("n3");
+    expect(asked).toEqual([]);
+    expect(await restored("n1", {}, ["n1", "n3"])).toBe("n3");
+    await expect(restored("n1", {}, ["n1"])).rejects.toThrow(
+      "no node that sees the backup can have the virtual cluster: n1 cannot, and n2, n3 could, and cannot read",
+    );
+    const spread = { workerNodes: { count: 4, resources: { memory: "2Gi" } }, scheduling: { spread: true } };
+    await expect(restored("n3", spread)).rejects.toThrow("n3 cannot, and n2 could");
+    const large = { workerNodes: { count: 1, resources: { memory: "100Gi" } } };
+    await expect(restored("n2", large)).rejects.toThrow("n2: the workers may use 100 GiB");
+    const named = { isNamed: true, seenBy: async () => undefined };
+    expect(await placeRestored(deps, wanted(), { node: "n1", ...named })).toBe("n1");
+    await expect(placeRestored(deps, wanted(spread), { node: "n3", ...named })).rejects.toThrow(
+      "node n3 cannot have the virtual cluster: the workers may use 8 GiB",
+    );
+  });
+
   test("is refused with the reason of every node", async () => {
     const { place } = await world({
       n1: { cordoned: true },
@@ -138,6 +172,24 @@ describe("a virtual cluster", () => {
     expect(() => untold.place({ ...L2, node: "n2" })).toThrow("n2: no shim");
     const none = await world({ n1: { capabilities: kata(false) }, n2: { capabilities: kata(false) } });
     expect(() => none.place(L2)).toThrow(/n1: no shim.*; n2: no shim/);
+  });
+
+  test("that names a node is told what that lacks", async () => {
+    const kata = (available: boolean) => [{ name: "kata", available, detail: "no shim" }];
+    const { deps, place } = await world({
+      n1: { capabilities: kata(true) },
+      n2: { capabilities: kata(false) },
+      n3: {},
+    });
+    await deps.records.transact((tx) =>
+      tx.put(nodeRecords, "n1", joinedNode("n1", { labels: { disk: "ssd" } })),
+    );
+    const selecting = { workerNodes: { nodeSelector: { disk: "ssd" } } };
+    expect(place({ ...selecting, node: "n1" })).toBe("n1");
+    expect(() => place({ ...selecting, node: "n2" })).toThrow("node n2 does not have these labels");
+    // One that has not told yet is asked, though others have.
+    expect(place({ isolationLevel: "L2", node: "n3" })).toBe("n3");
+    expect(() => place({ node: "n9" })).toThrow("'n9' is no node that is online; these are: n1, n2, n3");
   });
 
   test("of several replicas keeps the node that it names among them", async () => {

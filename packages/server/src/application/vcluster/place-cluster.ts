@@ -1,5 +1,6 @@
 // Which node gets a new virtual cluster.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import { isInMaintenance, managerCollection } from "@gpve/domain/ha/collections.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { invalidSpec } from "@gpve/domain/vcluster/invalid-spec.ts";
@@ -31,35 +32,36 @@ export interface NodeOrder {
 }
 
 type Fitting = Pick<VirtualClusterSpec, "nodeSelector" | "isolationLevel" | "volumeStorage"> & Sized;
-type Wanted = Fitting & Pick<VirtualClusterSpec, "node">;
+export type Wanted = Fitting & Pick<VirtualClusterSpec, "node">;
 
 /** The one that is asked for, else of those that are open and have room the one with the fewest. */
 export function placeCluster(deps: PlaceDeps, wanted: Wanted): string {
-  const { node } = wanted;
+  if (wanted.node !== "") return requireRoomOn(requireNode(deps, wanted), wanted);
   const online = onlineNodes(deps, wanted);
-  const there = node === "" ? undefined : deps.board.get(node);
-  if (there?.health === "online") requireLevel([there], wanted);
-  if (node !== "") {
-    const named = online.find((each) => each.node === node);
-    // Who names a node means it, also one that is closed to others.
-    const lacks = named === undefined ? undefined : whyNoVolumes(deps.records, node, wanted);
-    if (lacks !== undefined) throw invalidSpec("volumes.storage", `node ${node} cannot have them: ${lacks}`);
-    if (named !== undefined) return requireRoomOn(named, wanted);
-    const known = online.map((each) => each.node).join(", ");
-    throw new AppError(
-      "request.invalid",
-      `spec.node: '${node}' is no node that is online; these are: ${known}`,
-      {
-        errors: { "spec.node": "is no node that is online" },
-      },
-    );
-  }
   const [best] = open(deps, online, wanted);
   if (best !== undefined) return best.node;
   if (online.length === 0)
     throw new AppError("node.unavailable", "no node is online that could have a virtual cluster");
   const reasons = online.map((view) => `${view.node}: ${refusal(deps, view, wanted) ?? ""}`).toSorted();
   throw new AppError("capacity.exceeded", `no node can have the virtual cluster. ${reasons.join("; ")}`);
+}
+
+/** The one that is asked for, with all that it has to have but room. Who names it means it, also where it is closed to others. */
+export function requireNode({ records, board }: Omit<PlaceDeps, "order">, wanted: Wanted): NodeView {
+  const { node } = wanted;
+  const found = board.get(node);
+  if (found?.health !== "online") {
+    const online = board.list().filter(({ health }) => health === "online");
+    const known = online.map((each) => each.node).join(", ");
+    const text = `spec.node: '${node}' is no node that is online; these are: ${known}`;
+    throw invalidField("spec.node", "is no node that is online", text);
+  }
+  requireLevel([found], wanted);
+  if (!hasLabels(records, node, wanted))
+    throw invalidSpec("workerNodes.nodeSelector", `node ${node} does not have these labels`);
+  const lacks = whyNoVolumes(records, node, wanted);
+  if (lacks !== undefined) throw invalidSpec("volumes.storage", `node ${node} cannot have them: ${lacks}`);
+  return found;
 }
 
 /** Answers with its name. */
@@ -107,13 +109,10 @@ export function fittingNodes(deps: PlaceDeps, spec: Fitting): readonly NodeView[
 
 function onlineNodes(
   { board, records, order }: PlaceDeps,
-  { nodeSelector = {}, isolationLevel }: Pick<Wanted, "nodeSelector" | "isolationLevel">,
+  wanted: Pick<Wanted, "nodeSelector" | "isolationLevel">,
 ): readonly NodeView[] {
-  const labels = (node: string) => records.collection(nodeRecords).get(node)?.value.labels ?? {};
   const all = board.list().filter(({ health }) => health === "online");
-  const online = all.filter(({ node }) =>
-    Object.entries(nodeSelector).every(([key, value]) => labels(node)[key] === value),
-  );
+  const online = all.filter(({ node }) => hasLabels(records, node, wanted));
   if (online.length === 0 && all.length > 0)
     throw new AppError(
       "request.invalid",
@@ -123,9 +122,18 @@ function onlineNodes(
   const loads = controlPlanes(records.collection(vclusterCollection).list());
   const load = (node: string): number => loads.get(node) ?? 0;
   const rank = (node: string): number => order?.rank(node) ?? 0;
-  return requireLevel(online, { isolationLevel }).toSorted(
+  return requireLevel(online, wanted).toSorted(
     (a, b) => rank(a.node) - rank(b.node) || load(a.node) - load(b.node) || (a.node < b.node ? -1 : 1),
   );
+}
+
+function hasLabels(
+  records: Pick<Records, "collection">,
+  node: string,
+  { nodeSelector = {} }: Pick<Wanted, "nodeSelector">,
+): boolean {
+  const labels = records.collection(nodeRecords).get(node)?.value.labels ?? {};
+  return Object.entries(nodeSelector).every(([key, value]) => labels[key] === value);
 }
 
 const counted = new WeakMap<readonly Entry<VirtualClusterRecord>[], ReadonlyMap<string, number>>();

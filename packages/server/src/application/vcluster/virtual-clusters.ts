@@ -32,6 +32,7 @@ import { requireReadable } from "./said-certificates.ts";
 import { requireVolumeStorage } from "./volume-storage.ts";
 import { requireMayBeRoot, requireWaysOut } from "./ways-out.ts";
 import { fittingNodes, placeCluster, type PlaceDeps, requireRoomOn } from "./place-cluster.ts";
+import { placeRestored, type SeenFrom } from "./place-restored.ts";
 import { withOrder } from "./order-nodes.ts";
 import {
   answeringNode,
@@ -67,8 +68,8 @@ export interface NewCluster {
   readonly name: string;
   readonly namespace: string | undefined;
   readonly spec: Fields;
-  /** A backup that it is made of: its volume, the tenant it was made in, and a node that has it. */
-  readonly from?: { readonly archive: string; readonly source: string; readonly node: string };
+  /** A backup that it is made of: its volume, the tenant it was made in, and who sees it. */
+  readonly from?: SeenFrom & { readonly archive: string; readonly source: string };
 }
 
 const KUBECONFIG_HOURS = 24;
@@ -94,7 +95,7 @@ export class VirtualClusters {
     requireVolumeStorage(records, wanted, ctx);
     requireMayBeRoot(wanted, ctx);
     const place = await withOrder(this.#deps, { name, tenant, spec: wanted }, ctx);
-    const node = from?.node ?? placeCluster(place, wanted);
+    const node = from === undefined ? placeCluster(place, wanted) : await placeRestored(place, wanted, from);
     // What is in a backup has all been on one node.
     const spread = from === undefined ? this.#spread(place, wanted, node) : undefined;
     for (const each of nodesOf({ node, ...given({ spread }) })) requireWaysOut(each, wanted, ctx);
