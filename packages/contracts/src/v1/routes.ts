@@ -51,6 +51,8 @@ export interface V1Route {
   readonly verb?: Verb;
   /** The kind whose object `{name}` is: the permission is judged on it, and 404 answers its absence. */
   readonly on?: KindDeclaration;
+  /** What it is about may be there when the object is gone: the tenant that it would be in is judged, and the operation answers. */
+  readonly outlives?: true;
 }
 
 export const selectorQuery: readonly QueryParameter[] = [

@@ -21,7 +21,10 @@ export const VcRestoreRequestSchema = Type.Object(
       description: "The volume of the backup: local:backup/vzdump-vc-demo_default-….tar.gz",
     }),
     tenant: Type.Optional(
-      Type.String({ description: "Of the new cluster, where the path names none; default `default`." }),
+      Type.String({
+        description:
+          "Of the new cluster, where the path names none; default that of the only one of the name, else that of the backup.",
+      }),
     ),
     over: Type.Optional(
       Type.Boolean({ default: false, description: "In place of the cluster of that name, which is lost." }),

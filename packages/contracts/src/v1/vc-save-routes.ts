@@ -42,9 +42,11 @@ export const vcSaveRoutes = [
     operationId: "listVclusterBackups",
     method: "GET",
     path: "/vclusters/{name}/backups",
-    summary: "The backups of a cluster that its node sees, oldest first",
+    summary:
+      "The backups of a cluster that its node sees, oldest first; of one that is gone those that any node sees",
     permission: privilege(tenant, "VC.Audit"),
     on,
+    outlives: true,
     audit: "none",
     response: { status: 200, schema: ClusterBackupsSchema },
   },

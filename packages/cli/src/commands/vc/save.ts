@@ -52,6 +52,7 @@ const BACKUP_COLUMNS = [
 export const vcBackups: CommandSpec = {
   name: "vc backups",
   summary: "show the backups of a virtual cluster, oldest first",
+  details: "Also of one that is gone: then those that any node sees.",
   arguments: [vcArgument],
   options: [tenantOption],
   examples: ["vc backups demo"],
@@ -75,7 +76,10 @@ export const vcRestore: CommandSpec = {
     "Under its old name it is what it was, and old kubeconfigs are good again; under another name it has authorities of its own. With --over the cluster of that name is lost; it comes back when the backup cannot be started.",
   arguments: [{ name: "<name>", about: "the virtual cluster that it becomes" }],
   options: [
-    tenantOption,
+    {
+      flags: "--tenant <tenant>",
+      about: "the tenant it belongs to (the only one that has it, else that of the backup)",
+    },
     { flags: "--from <archive>", about: "the backup, as `vc backups` and the task's log show it" },
     { flags: "--over", about: "in place of the cluster of that name, which is lost" },
     { flags: "--workers <count>", about: "how many workers (as it had)", parse: wholeNumber(0, 1000) },

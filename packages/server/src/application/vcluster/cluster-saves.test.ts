@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
+import type { VclusterBackupRow } from "@gpve/contracts/agent/vcluster-save-messages.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { clusterBackupCollection, clusterBackupsId } from "@gpve/domain/backup/cluster-backups.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -42,6 +44,7 @@ async function world() {
   await putTenants(server.records, [quota], ["a", "b"]);
   server.board.accept(reportOf([], clock.now()));
   const asked: { route: string; params: Record<string, unknown> }[] = [];
+  const backups = new Map<string, VclusterBackupRow[]>();
   const refuse = new Map<string, AppError>();
   let saved: object = { workerNodes: { count: 1 }, node: "gone" };
   let task: () => Promise<void> = () => Promise.resolve();
@@ -52,10 +55,11 @@ async function world() {
     quotas: server.quotas.view,
     taskEnd: () => task(),
     calls: {
-      call: async (_node: string, route: string, params: unknown) => {
+      call: async (at: string, route: string, params: unknown) => {
         asked.push({ route, params: params as Record<string, unknown> });
         const refused = refuse.get(route.slice(route.lastIndexOf("/") + 1));
         if (refused !== undefined) throw refused;
+        if (route.endsWith("/backups")) return { data: backups.get(at) ?? [] } as never;
         return { data: route.includes("archive") ? { spec: saved } : UPID } as never;
       },
     },
@@ -79,6 +83,9 @@ async function world() {
   const specOf = (name: string) => server.records.collection(vclusterCollection).get(key(name))?.value.spec;
   return {
     records: server.records,
+    board: server.board,
+    clock,
+    backups,
     saves,
     alone,
     vclusters,
@@ -110,7 +117,7 @@ describe("saves of virtual clusters at a server", () => {
     });
     await saves.backUp(key("demo"), { storage: "local" }, ctx, "r3");
     expect(asked.at(-1)?.params).toMatchObject({ storage: "local" });
-    await saves.list(key("demo"), ctx);
+    await saves.list({ name: "demo", tenant: "a" }, ctx);
     expect(asked.at(-1)).toMatchObject({
       route: expect.stringContaining("/backups"),
       params: { vcluster: key("demo"), called: "demo", tenant: "a" },
@@ -268,6 +275,51 @@ describe("saves of virtual clusters at a server", () => {
     await to(undefined, { over: true }, some);
     expect(asked.at(-1)?.params).toMatchObject({ vcluster: key("demo", "b"), over: true });
     expect(vclusters.require(key("demo")).tenant).toBe("a");
+  });
+
+  test("without a tenant goes to that of the backup, where no cluster has the name", async () => {
+    const { saves, asked, specOf } = await world();
+    const archive = ARCHIVE.replace("_a-", "_b-");
+    await saves.restore({ name: "copy", tenant: undefined }, { archive }, ctx, "r2");
+    expect(asked.at(-1)?.params).toMatchObject({ called: "copy", tenant: "b", source: "b" });
+    const require = (path: string, privileges: readonly string[]): void => {
+      if (path === "/pool/b" && privileges.includes("VC.Allocate")) throw new AppError("access.denied", "no");
+    };
+    const poor = { ...ctx, access: { ...ctx.access, require } } as unknown as RequestContext;
+    const before = asked.length;
+    await expect(
+      saves.restore({ name: "other", tenant: undefined }, { archive }, poor, "r3"),
+    ).rejects.toThrow("no");
+    expect([specOf("other"), asked.length]).toEqual([undefined, before]);
+  });
+
+  test("backups of a cluster that is gone are told by every node that sees some", async () => {
+    const { saves, asked, board, clock, backups, key, refuse, records } = await world();
+    await records.transact((tx) => tx.put(nodeRecords, "n2", joinedNode("n2")));
+    board.accept({ ...reportOf([], clock.now()), node: "n2" });
+    const row = (archive: string, time: number) => ({ archive, sizeBytes: 1, time });
+    backups.set("n1", [row("nas:backup/x", 2)]);
+    backups.set("n2", [row("nas:backup/x", 2), row("local:backup/y", 1)]);
+    const gone = { name: "gone", tenant: "b" };
+    const rows = await saves.list(gone, ctx);
+    expect(rows.map(({ archive }) => archive)).toEqual(["local:backup/y", "nas:backup/x"]);
+    expect(asked.at(-1)?.params).toEqual({ vcluster: key("gone", "b"), called: "gone", tenant: "b" });
+    backups.clear();
+    await expect(saves.list(gone, ctx)).rejects.toThrow("no node that is online sees a backup");
+    refuse.set("backups", new AppError("node.unavailable", "says nothing"));
+    await expect(saves.list(gone, ctx)).rejects.toThrow("n1: says nothing; n2: says nothing");
+
+    expect(saves.tenantsOf("gone")).toEqual([]);
+    await records.transact((tx) => {
+      for (const [tenant, count] of [
+        ["a/x", 2],
+        ["b", 0],
+      ] as const) {
+        const value = { name: "gone", tenant, counts: { nas: count } };
+        tx.put(clusterBackupCollection("n2"), clusterBackupsId(value), value);
+      }
+    });
+    expect(saves.tenantsOf("gone")).toEqual(["a/x"]);
   });
 
   test("one that is put in another's place and fails leaves the record of what is there", async () => {

@@ -14,11 +14,9 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
 import { restoredSpec } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
-import { type ClusterIdentity, nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
+import type { ClusterIdentity } from "@gpve/domain/vcluster/cluster-key.ts";
 import { overlayOn } from "@gpve/domain/vcluster/overlay.ts";
-import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import {
-  DEFAULT_TENANT,
   keyOf,
   nodesOf,
   vclusterCollection,
@@ -38,6 +36,7 @@ import { clusterKeyOf, onlyOne } from "./cluster-names.ts";
 import { requireRoom } from "./cluster-room.ts";
 import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
+import { listBackups, listLeftBackups, tenantsWithBackups } from "./list-backups.ts";
 import { noteVolumes } from "./note-volumes.ts";
 import { requireNode, requireRoomOn } from "./place-cluster.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
@@ -95,20 +94,17 @@ export class ClusterSaves {
     return (await this.#deps.calls.call(node, route, params, ctx)).data;
   }
 
-  async list(key: string, ctx: RequestContext): Promise<readonly VclusterBackupRow[]> {
-    const { board, calls, vclusters } = this.#deps;
-    const record = vclusters.require(key);
-    const { spread } = record;
-    const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups" as const;
-    // Of several replicas it was the one that was asked: what it wrote may be seen by its node alone.
-    const nodes = hasReplicas(spread)
-      ? nodesOf(record).filter((node) => board.get(node)?.health === "online")
-      : [record.node];
-    const rows = new Map<string, VclusterBackupRow>();
-    for (const node of nodes)
-      for (const row of (await calls.call(node, route, nodeWords(record), ctx)).data)
-        rows.set(row.archive, row);
-    return [...rows.values()];
+  /** Also of one that is gone. */
+  list(wanted: ClusterIdentity, ctx: RequestContext): Promise<readonly VclusterBackupRow[]> {
+    const record = this.#named(wanted);
+    return record === undefined
+      ? listLeftBackups(this.#deps, wanted, ctx)
+      : listBackups(this.#deps, record, ctx);
+  }
+
+  /** Tenants of whose cluster of that name there are backups. */
+  tenantsOf(name: string): readonly string[] {
+    return tenantsWithBackups(this.#deps, name);
   }
 
   /** As a new cluster, or in place of one; answers with the UPID. */
@@ -121,7 +117,7 @@ export class ClusterSaves {
     const { vclusters } = this.#deps;
     const { name, tenant } = target;
     const source = sourceOf(asked.archive);
-    const owner = tenant ?? asked.tenant ?? this.#ownerOf(name, ctx);
+    const owner = tenant ?? asked.tenant ?? this.#ownerOf(name, ctx) ?? source.tenant;
     // The node judges it too, but by then the record is written.
     ctx.access.require(`/pool/${owner}`, ["VC.Backup", "VC.Allocate"]);
     ctx.access.require(`/pool/${source.tenant}`, ["VC.Backup"]);
@@ -202,15 +198,15 @@ export class ClusterSaves {
     return key === undefined ? undefined : records.collection(vclusterCollection).get(key)?.value;
   }
 
-  /** Who says none means the one of that name that he may put a backup into, else a new one. */
-  #ownerOf(name: string, { access }: RequestContext): string {
+  /** Who says none means the one of that name that he may put a backup into; undefined = there is none. */
+  #ownerOf(name: string, { access }: RequestContext): string | undefined {
     const all = this.#deps.records.collection(vclusterCollection).list();
     const found = all
       .map(({ value }) => value)
       .filter(
         (each) => each.name === name && access.has(`/pool/${each.tenant}`, ["VC.Backup", "VC.Allocate"]),
       );
-    return onlyOne(name, found)?.tenant ?? DEFAULT_TENANT;
+    return onlyOne(name, found)?.tenant;
   }
 
   /** The room that it takes more than the one before is taken first. */

@@ -8,6 +8,8 @@ export interface Call {
   readonly params: Readonly<Record<string, string>>;
   /** `name` as the path has it. */
   readonly called?: string;
+  /** Whose it is, or was. */
+  readonly tenant?: string;
   readonly query: Readonly<Record<string, string>>;
   readonly body: unknown;
   readonly ctx: RequestContext;

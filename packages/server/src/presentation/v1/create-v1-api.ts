@@ -176,14 +176,14 @@ async function handle(
   };
   const queryText = url.slice(path.length + 1);
   const isRepeatable = req.headers["idempotency-key"] !== undefined;
-  const { object, id } = await permittedObject(
+  const { object, id, of } = await permittedObject(
     server,
     route,
     { params, queryText, readBody, isRepeatable },
     ctx,
   );
   // Whose it was, where the path does not say.
-  if (id !== undefined) progress.params = { ...params, ...given({ tenant: object?.metadata.namespace }) };
+  if (id !== undefined) progress.params = { ...params, ...given({ tenant: of }) };
   const asked = readQuery(route, queryText);
   const query = route.verb === "list" ? queryIn(tenant, asked) : asked;
   if (route.kind !== undefined && (query["watch"] === "1" || query["watch"] === "true")) {
@@ -195,7 +195,7 @@ async function handle(
   const { name: called } = params;
   const call: Call = {
     params: meant,
-    ...given({ called }),
+    ...given({ called, tenant: of }),
     query,
     body,
     ctx,
@@ -227,6 +227,8 @@ interface Permitted {
   readonly object?: V1Object;
   /** Where that is not its name. */
   readonly id?: string;
+  /** The tenant whose it is, or was. */
+  readonly of?: string;
 }
 
 /** Permission before parameters. */
@@ -257,11 +259,12 @@ async function permittedObject(
         tenant: tenant ?? said,
         tenantInBody: async () => (takesObject ? namespaceIn(await asked.readBody()) : undefined),
         mayBeGone: route.verb === "delete" && asked.isRepeatable,
+        ...(route.outlives === true ? { left: () => server.deps.vclusterSaves.tenantsOf(name) } : {}),
       },
       ctx,
     );
     if (isBoth) throw notFound(kind.kind, name);
-    return { id: found.id, ...given({ object: found.object }) };
+    return { id: found.id, ...given({ object: found.object, of: found.tenant }) };
   }
   const object = await permittedByName(server, route, name, ctx);
   if (kind !== undefined) requireIn(tenant, server.service, kind.kind, name);

@@ -21,12 +21,16 @@ export interface AskedObject {
   readonly tenantInBody: () => Promise<Tenant>;
   /** A deletion that may have been done before is answered as it was then. */
   readonly mayBeGone: boolean;
+  /** Whose it was, where what is asked about is left when it is gone; read where the request names no tenant. */
+  readonly left?: () => readonly string[];
 }
 
 export interface FoundObject {
   readonly id: string;
-  /** undefined = it is not there, and `mayBeGone`. */
+  /** undefined = it is not there, and may be gone. */
   readonly object: V1Object | undefined;
+  /** undefined = it is gone, and nothing tells whose it was. */
+  readonly tenant: Tenant;
 }
 
 /** The one that is meant, and that this may be done to. */
@@ -42,14 +46,15 @@ export async function namedObject(
   // One that is not there is judged as if it were: by the tenant that it would be in.
   const namespace = tenant !== undefined && isPoolName(tenant) ? { namespace: tenant } : {};
   requireMay(permission, ctx, { current: object ?? { metadata: { name, ...namespace } } });
-  if (object === undefined && !asked.mayBeGone) throw notFound(kind.kind, name);
-  return { id, object };
+  const mayBeGone = asked.mayBeGone || (asked.left !== undefined && tenant !== undefined);
+  if (object === undefined && !mayBeGone) throw notFound(kind.kind, name);
+  return { id, object, tenant };
 }
 
 /** Of the only one with that name, to whoever asks; undefined = there is none. */
 async function oneTenant(
   cache: KindCache,
-  { kind, name, permission, tenantInBody }: AskedObject,
+  { kind, name, permission, tenantInBody, left = () => [] }: AskedObject,
   ctx: RequestContext,
 ): Promise<Tenant> {
   const { get: read = permission } = kind.permissions;
@@ -58,14 +63,36 @@ async function oneTenant(
     const isSeen = [read, permission].some((rule) => mayDo(rule, ctx, { current }));
     return current !== undefined && isSeen ? (current.metadata.namespace ?? []) : [];
   });
-  if (seen.length < 2) return seen[0];
+  if (seen.length === 0) return oneTenantLeft(left(), { kind, name, permission }, ctx);
+  if (seen.length === 1) return seen[0];
   const said = await tenantInBody();
   if (said !== undefined) return said;
+  throw several(seen, { kind, name }, "have");
+}
+
+/** Of those that were there the only one to whoever asks. */
+function oneTenantLeft(
+  left: readonly string[],
+  { kind, name, permission }: Pick<AskedObject, "kind" | "name" | "permission">,
+  ctx: RequestContext,
+): Tenant {
+  const seen = left.filter((namespace) =>
+    mayDo(permission, ctx, { current: { metadata: { name, namespace } } }),
+  );
+  if (seen.length < 2) return seen[0];
+  throw several(seen, { kind, name }, "had");
+}
+
+function several(
+  seen: readonly string[],
+  { kind, name }: Pick<AskedObject, "kind" | "name">,
+  have: "have" | "had",
+): AppError {
   const candidates = seen.toSorted();
   const tenants = candidates.join(", ");
-  throw new AppError(
+  return new AppError(
     "object.conflict",
-    `several tenants have a ${kind.kind} '${name}' (${tenants}): say which is meant, as in /tenants/TENANT/${kind.plural}/${name}, with \`tenant\` in the query, or with gpvectl's --tenant`,
+    `several tenants ${have} a ${kind.kind} '${name}' (${tenants}): say which is meant, as in /tenants/TENANT/${kind.plural}/${name}, with \`tenant\` in the query, or with gpvectl's --tenant`,
     { errors: { tenant: `must be one of ${tenants}` }, data: { tenants: candidates } },
   );
 }

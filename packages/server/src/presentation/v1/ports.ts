@@ -90,7 +90,10 @@ export interface V1Deps extends Pick<
   >;
   readonly vclusterMoves: Pick<ClusterMoves, "begin">;
   readonly vclusterWorkerMoves: Pick<WorkerMoves, "begin">;
-  readonly vclusterSaves: Pick<ClusterSaves, "backUp" | "list" | "restore" | "upgrade" | "rotateCa">;
+  readonly vclusterSaves: Pick<
+    ClusterSaves,
+    "backUp" | "list" | "tenantsOf" | "restore" | "upgrade" | "rotateCa"
+  >;
   /** What happened to one lately, oldest first. */
   readonly vclusterEvents: (key: string) => readonly ClusterEvent[];
   /** Starts operation `vzdump`; answers with its UPID. */

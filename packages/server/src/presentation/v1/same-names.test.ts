@@ -1,5 +1,6 @@
 // Virtual clusters of one name in several tenants, as each of them and an administrator asks for them.
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { given } from "@gpve/contracts/given.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -181,6 +182,29 @@ describe("clusters of one name", () => {
     expect((await v1.ask("GET", "/vclusters/demo?tenant=LAB")).status).toBe(404);
     await v1.ask("POST", "/vclusters/demo/stop?tenant=default");
     expect(meant()).toEqual(["demo", "default"]);
+  });
+
+  test("that are gone are asked about their backups by their tenants", async () => {
+    const backups = async (path: string, as?: string) => {
+      const { status, body } = await v1.ask("GET", path, given({ as }));
+      return [status, body["backups"] ?? body["data"]];
+    };
+    const of = (tenant: string) => [
+      200,
+      [expect.objectContaining({ archive: `local:backup/${tenant}/left` })],
+    ];
+    expect(await backups("/tenants/shop/vclusters/left/backups", ANN)).toEqual(of("shop"));
+    expect(await backups("/vclusters/left/backups?tenant=lab", BOB)).toEqual(of("lab"));
+    // Each has one that he may see.
+    expect(await backups("/vclusters/left/backups", ANN)).toEqual(of("shop"));
+    expect(await backups("/vclusters/left/backups", BOB)).toEqual(of("lab"));
+    expect(await backups("/vclusters/left/backups", EVE)).toEqual([409, { tenants: ["lab", "shop"] }]);
+    expect((await backups("/tenants/lab/vclusters/left/backups", ANN))[0]).toBe(403);
+    expect((await backups("/vclusters/none/backups", ANN))[0]).toBe(403);
+    expect((await backups("/vclusters/none/backups"))[0]).toBe(404);
+    expect((await backups("/tenants/shop/vclusters/none/backups", ANN))[0]).toBe(404);
+    // Nothing else is asked of what is gone.
+    expect((await v1.ask("GET", "/tenants/shop/vclusters/left/kubeconfig", { as: ANN })).status).toBe(404);
   });
 
   test("what is written says it in the body, too", async () => {

@@ -48,8 +48,8 @@ export function vcSaveOperations(
       work(call, (id) =>
         vclusterSaves.backUp(call.params["name"] ?? "", call.body as VcBackupRequest, call.ctx, id),
       ),
-    listVclusterBackups: async ({ params, ctx }) => ({
-      body: { backups: await vclusterSaves.list(params["name"] ?? "", ctx) },
+    listVclusterBackups: async ({ called: name = "", tenant = "", ctx }) => ({
+      body: { backups: await vclusterSaves.list({ name, tenant }, ctx) },
     }),
     restoreVcluster: restore,
     restoreTenantVcluster: restore,

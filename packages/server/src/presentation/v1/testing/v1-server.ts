@@ -16,6 +16,8 @@ import type { KindAdapter } from "../../../application/v1/adapter.ts";
 import { objectsFromHistory } from "../../../application/v1/history.ts";
 import type { VmActionDeps } from "../../../application/v1/adapters/virtual-machine.ts";
 import { eventsOfCluster } from "../../../application/vcluster/cluster-events.ts";
+import { cacheReader } from "../../../application/v1/adapter.ts";
+import { clusterKeyOf } from "../../../application/vcluster/cluster-names.ts";
 import type { VirtualClusters } from "../../../application/vcluster/virtual-clusters.ts";
 import { createKindAdapters } from "../../../application/v1/kind-adapters.ts";
 import type { AuditedCall } from "../../../application/audit/record-audit.ts";
@@ -58,6 +60,9 @@ export interface V1TestServer {
   addUser(userid: string, options?: { groups?: string[]; grants?: [string, string][] }): Promise<void>;
   close(): Promise<void>;
 }
+
+/** Virtual clusters that are gone, and have left backups. */
+const LEFT = { name: "left", tenants: ["shop", "lab"] };
 
 export async function startV1(
   options: {
@@ -169,7 +174,11 @@ export async function startV1(
     },
     vclusterSaves: {
       backUp: (name, { storage = "local" }) => Promise.resolve(`UPID:n1:vcbackup:${name}:${storage}`),
-      list: (name) => Promise.resolve([{ archive: `local:backup/${name}`, sizeBytes: 1, time: 1 }]),
+      list: ({ name, tenant }) =>
+        name !== LEFT.name && clusterKeyOf(cacheReader(records), { name, tenant }) === undefined
+          ? Promise.reject(new AppError("object.not_found", `there is no VirtualCluster '${name}'`))
+          : Promise.resolve([{ archive: `local:backup/${tenant}/${name}`, sizeBytes: 1, time: 1 }]),
+      tenantsOf: (name) => (name === LEFT.name ? LEFT.tenants : []),
       restore: ({ name, tenant = "none" }) => Promise.resolve(`UPID:n1:vcrestore:${tenant}:${name}`),
       upgrade: (name, { version }) => Promise.resolve(`UPID:n1:vcupgrade:${name}:${version}`),
       rotateCa: (name, { dropOld = false }) =>
