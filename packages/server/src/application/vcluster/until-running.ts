@@ -30,16 +30,19 @@ export async function untilRunning(
 ): Promise<void> {
   const { records, board, clock } = deps;
   const { name } = made;
-  let heardAt = clock.monotonic();
+  /** Of each node, since it was first waited for: one that was away before is no fault of the next. */
+  const heardAt = new Map<string, number>();
   for (;;) {
     const record = records.collection(vclusterCollection).get(keyOf(made))?.value;
     if (record === undefined)
       throw new AppError("object.conflict", `virtual cluster '${name}' was deleted before it ran`);
     const coming = nodesOf(record).filter((node) => !runsOn(board, record, node));
     if (coming.length === 0) return;
-    const silent = coming.find((node) => board.get(node)?.health !== "online");
-    if (silent === undefined) heardAt = clock.monotonic();
-    else if (clock.monotonic() - heardAt > SILENCE_MS)
+    const now = clock.monotonic();
+    for (const node of nodesOf(record))
+      if (!heardAt.has(node) || board.get(node)?.health === "online") heardAt.set(node, now);
+    const silent = coming.find((node) => now - (heardAt.get(node) ?? now) > SILENCE_MS);
+    if (silent !== undefined)
       throw new AppError(
         "object.conflict",
         `virtual cluster '${name}' was made, and node ${silent}, which is to run it, says nothing for ${SILENCE_MS / 1000} s: it goes on when the node is back; look whether that runs, or delete the cluster`,
