@@ -68,7 +68,8 @@ export const storageKind: KindDeclaration = {
     tenants: Type.Array(Type.String(), { description: "Pools that it is a member of." }),
   }),
   namePattern: "^[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]$",
-  nameWords: "letters, digits, dots, dashes and underscores, a letter first, a letter or digit last",
+  nameWords:
+    "at least two letters, digits, dots, dashes and underscores, a letter first, a letter or digit last",
   permissions: { ...toRead(read), ...toChange(change) },
   selectableFields: ["spec.type", "status.active"],
   columns: [
