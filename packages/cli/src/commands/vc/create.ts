@@ -33,6 +33,11 @@ export const vcCreate: CommandSpec = {
       flags: "--volumes-on <storage>",
       about: "the storage for its persistent volumes (its workers' folders)",
     },
+    {
+      flags: "--volume-quota <size>",
+      about:
+        "what its persistent volumes may ask for together: 20Gi (no bound; nothing where a quota bounds the tenant's storage)",
+    },
     { flags: "--asleep", about: "make it asleep: it starts for the first time when somebody connects" },
     { flags: "--spread", about: "deal its workers out to the nodes, in one network" },
     { flags: "--node <name>", about: "the node that shall have it (the one with the fewest)" },
@@ -49,6 +54,7 @@ export const vcCreate: CommandSpec = {
     const isPrivileged = input.flag("privileged");
     const ingress = input.text("ingress");
     const storage = input.text("volumesOn");
+    const volumeQuota = input.text("volumeQuota");
     const wanted = {
       apiVersion: "gpve.io/v1",
       kind: "VirtualCluster",
@@ -62,6 +68,7 @@ export const vcCreate: CommandSpec = {
         ...(Object.keys(controlPlane).length === 0 ? {} : { controlPlane }),
         ...(ingress === undefined ? {} : { networking: { ingress } }),
         ...(storage === undefined ? {} : { volumes: { storage } }),
+        ...(volumeQuota === undefined ? {} : { quota: { storage: volumeQuota } }),
         ...(input.flag("asleep") ? { sleep: { fromStart: true } } : {}),
         ...(input.flag("spread") ? { scheduling: { spread: true } } : {}),
         ...(count === undefined && !isPrivileged
@@ -72,6 +79,10 @@ export const vcCreate: CommandSpec = {
     const made = await v1.create("vclusters", wanted).catch((err: unknown) => orWhere(cli, named, err));
     const { namespace: tenant } = made.metadata;
     const own = { name, ...given({ tenant }) };
+    if (volumeQuota === undefined && hasNoVolumes(made.spec))
+      cli.out.note(
+        `A quota bounds the storage of tenant ${tenant ?? "default"}, and nobody said how much of it this cluster may have: its claims for persistent volumes wait until its spec.quota.storage says so (vc create --volume-quota SIZE; of one that is there by gpvectl apply).`,
+      );
     if (!input.flag("wait")) {
       await untilTold(cli, own);
       cli.out.done(`Virtual cluster ${name} is being made: gpvectl get vc ${vcObject(named)} -w`);
@@ -105,4 +116,10 @@ async function orWhere(cli: Cli, { name, tenant }: VcName, refused: unknown): Pr
   if (mine.length === 0 || mine.includes("default")) throw refused;
   const next = `Without --tenant it is of tenant default. You may make clusters in ${mine.join(", ")}: gpvectl vc create ${name} --tenant ${mine[0] ?? ""}.`;
   throw new AppError(refused.code, refused.message, { cause: refused, data: { ...refused.data, next } });
+}
+
+/** Of a tenant whose storage is bounded, where nobody said how much of it is for this one. */
+function hasNoVolumes(spec: unknown): boolean {
+  const quota = isObject(spec) ? spec["quota"] : undefined;
+  return isObject(quota) && quota["storage"] === "0";
 }

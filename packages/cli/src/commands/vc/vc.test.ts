@@ -165,6 +165,29 @@ describe("gpvectl vc", () => {
     expect([stopped.code, stopped.out]).toEqual([7, ""]);
   });
 
+  test("create says how much its volumes may have, and that they may have nothing where nobody said it", async () => {
+    await using ctl = await withCluster();
+    const bounded = (storage: string) => {
+      const made = vc("Pending");
+      ctl.api.on("POST /api/v1/vclusters", {
+        status: 201,
+        body: { ...made, spec: { ...made.spec, quota: { storage } } },
+      });
+    };
+    bounded("20Gi");
+    const said = await ctl.run(["vc", "create", "demo", "--volume-quota", "20Gi"]);
+    expect(JSON.parse(ctl.api.last("POST /api/v1/vclusters").body)).toMatchObject({
+      spec: { quota: { storage: "20Gi" } },
+    });
+    bounded("0");
+    const plain = await ctl.run(["vc", "create", "demo"]);
+    expect(JSON.parse(ctl.api.last("POST /api/v1/vclusters").body)).not.toHaveProperty("spec.quota");
+    const words = "its claims for persistent volumes wait until its spec.quota.storage says so";
+    expect([said.code, plain.code]).toEqual([0, 0]);
+    expect(said.err).not.toContain(words);
+    expect(plain.err).toContain(words);
+  });
+
   test("create asks for a controller for Ingresses where it is told one", async () => {
     await using ctl = await withCluster();
     await ctl.run(["vc", "create", "demo", "--workers", "1", "--ingress", "traefik"]);
