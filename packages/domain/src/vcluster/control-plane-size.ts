@@ -1,5 +1,6 @@
 // What a control plane may take of its node: it is told to the kernel part by part, so that a tenant who fills his API server fills no
 // other one. Nothing of it is set aside.
+import { given } from "@gpve/contracts/given.ts";
 import type { ClusterPart } from "./cluster-part.ts";
 import { invalidSpec } from "./invalid-spec.ts";
 import type { Tier } from "./tier.ts";
@@ -42,6 +43,19 @@ export function controlPlaneSizeOf(spec: {
   readonly controlPlaneSize?: ControlPlaneSize;
 }): ControlPlaneSize {
   return spec.controlPlaneSize ?? TIER_SIZES[spec.tier];
+}
+
+/** What of it was asked for, and is not as the tier has it anyway. */
+export function askedControlPlane(spec: {
+  readonly tier: Tier;
+  readonly controlPlaneSize?: ControlPlaneSize;
+}): Partial<ControlPlaneSize> {
+  const { cpus, memoryBytes } = spec.controlPlaneSize ?? {};
+  const tier = TIER_SIZES[spec.tier];
+  return given({
+    cpus: cpus === tier.cpus ? undefined : cpus,
+    memoryBytes: memoryBytes === tier.memoryBytes ? undefined : memoryBytes,
+  });
 }
 
 /** undefined: as the tier has it. */

@@ -4,10 +4,13 @@ import { nodeResources } from "@gpve/domain/node/node-resources.ts";
 import type { NodeUsage, NodeView } from "@gpve/domain/node/runtime.ts";
 import { formatTaint, parseTaint } from "@gpve/domain/node/taint.ts";
 import { roomText } from "@gpve/domain/scheduler/words.ts";
+import { askedControlPlane } from "@gpve/domain/vcluster/control-plane-size.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { totalSize, totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 
 export type Sized = Pick<VirtualClusterSpec, "workers" | "workerSize" | "pools" | "replicas" | "spread">;
+
+export type ControlPlane = Pick<VirtualClusterSpec, "tier" | "controlPlaneSize">;
 
 /** What a control plane takes when it has just begun. */
 const CONTROL_PLANE_BYTES = 300 * 2 ** 20;
@@ -33,6 +36,19 @@ export function whyNoRoom(view: NodeView, spec: Sized): string | undefined {
   return allocatable === undefined || wanted <= allocatable
     ? undefined
     : `the workers may use ${roomText(wanted)}, and all guests of the node together ${roomText(allocatable)}: ask for fewer, or for smaller ones`;
+}
+
+/** Of one that is to be made; undefined: the node has what is asked for its control plane, or has not told what it has. Of one that
+ * is there nothing is set aside: more than its node has is no bound, and no reason to leave it where it cannot be. */
+export function whyNoControlPlane(view: NodeView, spec: ControlPlane): string | undefined {
+  const has = nodeResources(view, [])?.capacity;
+  if (has === undefined) return undefined;
+  const { cpus = 0, memoryBytes = 0 } = askedControlPlane(spec);
+  if (cpus > has.cpu)
+    return `its control plane asks for ${cpus} CPUs (spec.controlPlane.resources), and the node has ${has.cpu}`;
+  if (memoryBytes > has.memory)
+    return `its control plane asks for ${roomText(memoryBytes)} (spec.controlPlane.resources), and the node has ${roomText(has.memory)}`;
+  return undefined;
 }
 
 /** Where they are dealt out to several nodes, each has one at least. */

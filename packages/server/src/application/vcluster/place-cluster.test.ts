@@ -161,6 +161,28 @@ describe("a virtual cluster", () => {
     expect(view === undefined ? "" : requireRoomOn(view, wanted(workers(1, "2Gi")))).toBe("small");
   });
 
+  test("is refused a control plane that no node has, with the numbers", async () => {
+    const { place, deps, wanted } = await world({ small: { memoryGiB: 4 }, large: { memoryGiB: 64 } });
+    const asks = (resources: object, more: object = {}) => ({ controlPlane: { resources, ...more } });
+    expect(place(asks({ memory: "32Gi" }))).toBe("large");
+    expect(() => place(asks({ memory: "128Gi" }))).toThrow(
+      "no node can have the virtual cluster. large: its control plane asks for 128 GiB (spec.controlPlane.resources), and the node has 64 GiB; small: its control plane asks for 128 GiB",
+    );
+    expect(() => place(asks({ cpu: 64 }))).toThrow(
+      "small: its control plane asks for 64 CPUs (spec.controlPlane.resources), and the node has 4",
+    );
+    expect(() => place({ ...asks({ memory: "8Gi" }), node: "small" })).toThrow(
+      "node small cannot have the virtual cluster: its control plane asks for 8 GiB",
+    );
+    // What a tier has without being asked is a bound, and nothing that is set aside.
+    expect(place({ controlPlane: { tier: "Enterprise", replicas: 1 }, node: "small" })).toBe("small");
+    expect(place({ ...asks({ cpu: 2 }, { tier: "Enterprise", replicas: 1 }), node: "small" })).toBe("small");
+    // One that is there is not left where it cannot be.
+    const there = wanted(asks({ memory: "128Gi" }));
+    expect(fittingNodes(deps, there)).toHaveLength(2);
+    expect(() => placedReplicas(deps, { ...there, replicas: 3 }, "large")).toThrow("only these are online");
+  });
+
   test("with pods that are machines goes where Kata is, else to who has not told yet and is asked", async () => {
     const kata = (available: boolean) => [{ name: "kata", available, detail: "no shim" }];
     const L2 = { isolationLevel: "L2" };

@@ -14,7 +14,7 @@ import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts"
 import { kataOf, kataRefused } from "@gpve/domain/vcluster/vnode/kata.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../node/collections.ts";
-import { type Sized, whyClosed, whyNoRoom } from "./node-refusal.ts";
+import { type ControlPlane, type Sized, whyClosed, whyNoControlPlane, whyNoRoom } from "./node-refusal.ts";
 import { whyNoVolumes } from "./volume-storage.ts";
 
 export interface PlaceDeps {
@@ -32,17 +32,25 @@ export interface NodeOrder {
 }
 
 type Fitting = Pick<VirtualClusterSpec, "nodeSelector" | "isolationLevel" | "volumeStorage"> & Sized;
-export type Wanted = Fitting & Pick<VirtualClusterSpec, "node">;
+type Wanted = Fitting & Pick<VirtualClusterSpec, "node">;
+export type New = Wanted & ControlPlane;
 
 /** The one that is asked for, else of those that are open and have room the one with the fewest. */
-export function placeCluster(deps: PlaceDeps, wanted: Wanted): string {
-  if (wanted.node !== "") return requireRoomOn(requireNode(deps, wanted), wanted);
+export function placeCluster(deps: PlaceDeps, wanted: New): string {
+  if (wanted.node !== "") {
+    const view = requireNode(deps, wanted);
+    const why = whyNoControlPlane(view, wanted);
+    if (why !== undefined) throw noRoomOn(view, why);
+    return requireRoomOn(view, wanted);
+  }
   const online = onlineNodes(deps, wanted);
-  const [best] = open(deps, online, wanted);
+  const [best] = largeEnough(open(deps, online, wanted), wanted);
   if (best !== undefined) return best.node;
   if (online.length === 0)
     throw new AppError("node.unavailable", "no node is online that could have a virtual cluster");
-  const reasons = online.map((view) => `${view.node}: ${refusal(deps, view, wanted) ?? ""}`).toSorted();
+  const reasons = online
+    .map((view) => `${view.node}: ${refusal(deps, view, wanted) ?? whyNoControlPlane(view, wanted) ?? ""}`)
+    .toSorted();
   throw new AppError("capacity.exceeded", `no node can have the virtual cluster. ${reasons.join("; ")}`);
 }
 
@@ -68,7 +76,11 @@ export function requireNode({ records, board }: Omit<PlaceDeps, "order">, wanted
 export function requireRoomOn(view: NodeView, spec: Sized): string {
   const why = whyNoRoom(view, spec);
   if (why === undefined) return view.node;
-  throw new AppError("capacity.exceeded", `node ${view.node} cannot have the virtual cluster: ${why}`);
+  throw noRoomOn(view, why);
+}
+
+function noRoomOn({ node }: NodeView, why: string): AppError {
+  return new AppError("capacity.exceeded", `node ${node} cannot have the virtual cluster: ${why}`);
 }
 
 function refusal({ records, order }: PlaceDeps, view: NodeView, spec: Fitting): string | undefined {
@@ -105,6 +117,15 @@ function requireLevel(
 /** Those that are online and open, have the labels and room and can have its workers; the one with the fewest clusters first. */
 export function fittingNodes(deps: PlaceDeps, spec: Fitting): readonly NodeView[] {
   return open(deps, onlineNodes(deps, spec), spec);
+}
+
+/** Those that could have a new one, with the control plane that it asks for. */
+export function fittingNewNodes(deps: PlaceDeps, spec: Fitting & ControlPlane): readonly NodeView[] {
+  return largeEnough(fittingNodes(deps, spec), spec);
+}
+
+function largeEnough(nodes: readonly NodeView[], spec: ControlPlane): readonly NodeView[] {
+  return nodes.filter((view) => whyNoControlPlane(view, spec) === undefined);
 }
 
 function onlineNodes(

@@ -1,6 +1,6 @@
 // Which node gets a virtual cluster that is made of a backup: one that sees the backup and that a new one could have been made on.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { fittingNodes, placeCluster, type PlaceDeps, type Wanted } from "./place-cluster.ts";
+import { fittingNewNodes, type New, placeCluster, type PlaceDeps } from "./place-cluster.ts";
 
 export interface SeenFrom {
   readonly node: string;
@@ -10,12 +10,12 @@ export interface SeenFrom {
   readonly seenBy: (nodes: readonly string[]) => Promise<string | undefined>;
 }
 
-export async function placeRestored(deps: PlaceDeps, wanted: Wanted, from: SeenFrom): Promise<string> {
+export async function placeRestored(deps: PlaceDeps, wanted: New, from: SeenFrom): Promise<string> {
   const { node, isNamed, seenBy } = from;
   // What is in a backup is put on one node, however many the one before had.
   const alone = { ...wanted, replicas: 1, spread: false, node: isNamed ? node : "" };
   if (isNamed) return placeCluster(deps, alone);
-  const fitting = fittingNodes(deps, alone).map((each) => each.node);
+  const fitting = fittingNewNodes(deps, alone).map((each) => each.node);
   if (fitting.length === 0) return placeCluster(deps, alone);
   const found = fitting.includes(node) ? node : await seenBy(fitting);
   if (found !== undefined) return found;

@@ -8,7 +8,7 @@ import { standbyRefusal } from "@gpve/domain/vcluster/standby/standby.ts";
 import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { runtimeIn, type VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { fittingNodes, type PlaceDeps } from "../place-cluster.ts";
+import { fittingNewNodes, type PlaceDeps } from "../place-cluster.ts";
 import { overlayAddress } from "../spread-cluster.ts";
 
 type Placed = Pick<VirtualClusterRecord, "name" | "key" | "node" | "spread">;
@@ -19,7 +19,7 @@ export function placedReplicas(
   spec: VirtualClusterSpec,
   home: string,
 ): readonly OverlayNode[] {
-  const fitting = fittingNodes(deps, spec);
+  const fitting = fittingNewNodes(deps, spec);
   const first = [deps.board.get(home) ?? []].flat();
   const chosen = [...first, ...fitting.filter(({ node }) => node !== home)].slice(0, spec.replicas);
   if (chosen.length < spec.replicas)
