@@ -7,6 +7,13 @@ test("a cluster counts as one, with the processors and the memory of its workers
   expect(clusterDemand({ workers: 3, workerSize })).toEqual({ vcCount: 1, cpu: 2.1, memory: 3 * 2 ** 30 });
 });
 
+test("what its volumes were asked for counts, where it has no bound or a lower one", () => {
+  const spec = { workers: 0, workerSize: { cpus: 1, memoryBytes: 1 } };
+  expect(clusterDemand(spec, 5)).toEqual({ vcCount: 1, storage: 5 });
+  expect(clusterDemand({ ...spec, volumeBytes: 4 }, 5)).toMatchObject({ storage: 5 });
+  expect(clusterDemand({ ...spec, volumeBytes: 7 }, 5)).toMatchObject({ storage: 7 });
+});
+
 test("what its volumes may ask for counts, also on the storage that they are on", () => {
   const spec = { workers: 0, workerSize: { cpus: 1, memoryBytes: 1 }, volumeBytes: 7 };
   expect(clusterDemand(spec)).toEqual({ vcCount: 1, storage: 7 });

@@ -3,10 +3,13 @@ import type { VirtualClusterSpec } from "../vcluster/vcluster-spec.ts";
 import { totalSize, totalWorkers } from "../vcluster/vnode/worker-pools.ts";
 import { type Amounts, bytesOn } from "./amounts.ts";
 
+/** `hasBytes`: what its volumes were asked for already. Without a bound, or with a lower one, they count all the same. */
 export function clusterDemand(
   spec: Pick<VirtualClusterSpec, "workers" | "workerSize" | "pools" | "volumeBytes" | "volumeStorage">,
+  hasBytes = 0,
 ): Amounts {
-  const { volumeBytes = 0, volumeStorage } = spec;
+  const { volumeStorage } = spec;
+  const volumeBytes = Math.max(spec.volumeBytes ?? 0, hasBytes);
   const volumes =
     volumeStorage === undefined ? { storage: volumeBytes } : bytesOn(volumeStorage, volumeBytes);
   const base = { vcCount: 1, ...(volumeBytes === 0 ? {} : volumes) };

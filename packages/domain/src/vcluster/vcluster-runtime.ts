@@ -11,6 +11,8 @@ export interface VnodeRuntime {
   readonly pods: number;
   /** Persistent volumes that it has; absent: none. */
   readonly volumes?: number;
+  /** What these were asked for, together. */
+  readonly volumeBytes?: number;
   /** What it takes, with its pods; absent: it does not run. */
   readonly usedBytes?: number;
   readonly cpuSeconds?: number;

@@ -30,6 +30,15 @@ test("workers are told with their size, their pods and whether they run, looked 
   expect(rows.of(cluster)).toEqual([{ ...stopped, running: true, pods: 1, usedBytes: 3, cpuSeconds: 4 }]);
 });
 
+test("workers are told with what their volumes were asked for", async () => {
+  const vnodes = new FakeVnodeHost();
+  vnodes.save("demo", worker);
+  await vnodes.makeVolume(cluster, worker, "pvc-a", 100);
+  await vnodes.makeVolume(cluster, worker, "pvc-b", 20);
+  const [row] = new VnodeRows(vnodes, new FakeClock()).of(cluster);
+  expect(row).toMatchObject({ volumes: 2, volumeBytes: 120 });
+});
+
 test("workers are looked at anew when their cluster comes to another phase", () => {
   const vnodes = new FakeVnodeHost();
   const rows = new VnodeRows(vnodes, new FakeClock());

@@ -10,6 +10,8 @@ import type { Clock } from "@gpve/kit/clock.ts";
 
 const FRESH_MS = 5_000;
 
+type Looked = "list" | "isUp" | "pods" | "usage" | "accelerator" | "volumes" | "volumeBytes";
+
 interface Seen {
   readonly at: number;
   readonly phase: KeptCluster["phase"];
@@ -17,14 +19,11 @@ interface Seen {
 }
 
 export class VnodeRows {
-  readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "usage" | "accelerator" | "volumes">;
+  readonly #vnodes: Pick<VnodeHost, Looked>;
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #seen = new Map<string, Seen>();
 
-  constructor(
-    vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "usage" | "accelerator" | "volumes">,
-    clock: Pick<Clock, "monotonic">,
-  ) {
+  constructor(vnodes: Pick<VnodeHost, Looked>, clock: Pick<Clock, "monotonic">) {
     this.#vnodes = vnodes;
     this.#clock = clock;
   }
@@ -54,9 +53,17 @@ export class VnodeRows {
       cpus: vnode.size.cpus,
       memoryBytes: vnode.size.memoryBytes,
       pods: isThere ? this.#vnodes.pods(cluster, vnode).length : 0,
-      ...given({ volumes: this.#vnodes.volumes(cluster.name, vnode).length || undefined }),
+      ...this.#stored(cluster.name, vnode),
       ...given({ accelerator: isThere ? this.#vnodes.accelerator(cluster, vnode) : undefined }),
     }));
+  }
+
+  #stored(cluster: string, vnode: KeptVnode): Pick<VnodeRuntime, "volumes" | "volumeBytes"> {
+    const volumes = this.#vnodes.volumes(cluster, vnode).length;
+    if (volumes === 0) return {};
+    const bytes = this.#vnodes.volumeBytes(cluster, vnode);
+    // A size that nobody could read is no number to others.
+    return { volumes, ...(Number.isFinite(bytes) ? { volumeBytes: bytes } : {}) };
   }
 
   #used(

@@ -226,8 +226,9 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     return this.#volumes(cluster, vnode).putAside(join(folder, "left", cluster, `${vnode.name}-${time}`));
   }
 
-  volumeBytes(cluster: string): number {
-    return this.list(cluster).reduce((sum, vnode) => sum + this.#volumes(cluster, vnode).bytes(), 0);
+  volumeBytes(cluster: string, vnode?: KeptVnode): number {
+    const all = vnode === undefined ? this.list(cluster) : [vnode];
+    return all.reduce((sum, each) => sum + this.#volumes(cluster, each).bytes(), 0);
   }
 
   lastWords(cluster: string, vnode: KeptVnode): readonly string[] {

@@ -84,8 +84,8 @@ export class VnodeHosts implements VnodeHost {
     return this.#programs.putVolumesAside(cluster, vnode);
   }
 
-  volumeBytes(cluster: string): number {
-    return this.#programs.volumeBytes(cluster);
+  volumeBytes(cluster: string, vnode?: KeptVnode): number {
+    return this.#programs.volumeBytes(cluster, vnode);
   }
 
   lastWords(cluster: string, vnode: KeptVnode): readonly string[] {

@@ -322,6 +322,7 @@ export const virtualClusterKind: KindDeclaration = {
           usedBytes: Type.Optional(Type.Integer({ description: "What it takes now, with its pods." })),
           pods: Type.Integer({ description: "That run on it." }),
           volumes: Type.Optional(Type.Integer({ description: "Persistent volumes that it has." })),
+          volumeBytes: Type.Optional(Type.Integer({ description: "What their claims asked for, together." })),
           accelerator: Type.Optional(
             Type.Enum(["kvm", "tcg"], { description: "Of L3: what runs its machine; tcg is slow." }),
           ),

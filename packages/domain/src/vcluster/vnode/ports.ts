@@ -44,8 +44,8 @@ export interface VnodeHost {
   /** Of one that is stopped and whose cluster lives on elsewhere: they are put where nobody takes them away. Answers with
    * where; undefined = it has none. */
   putVolumesAside(cluster: string, vnode: KeptVnode): string | undefined;
-  /** What those of all workers were asked for, together. */
-  volumeBytes(cluster: string): number;
+  /** What those of a worker were asked for, or of all workers, together. */
+  volumeBytes(cluster: string, vnode?: KeptVnode): number;
   removeVolume(cluster: KeptCluster, vnode: KeptVnode, volume: string): Promise<void>;
   /** Names of those that it has. */
   volumes(cluster: string, vnode: KeptVnode): readonly string[];

@@ -22,6 +22,7 @@ import type { Charge } from "@gpve/domain/quota/verdict.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { volumeBytesOf } from "../vcluster/volume-bytes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
@@ -95,7 +96,7 @@ export class QuotaView {
     return [...found.values(), ...this.#vclusters(tenant), ...this.#ownless(tenant)];
   }
 
-  /** Each counts as one, with what its workers may use: its pods are bounded by those. */
+  /** Each counts as one, with what its workers may use: its pods are bounded by those; and with what its volumes may have, or have. */
   #vclusters(tenant: string): readonly Member[] {
     return this.#reader
       .list(vclusterCollection)
@@ -104,7 +105,7 @@ export class QuotaView {
         // No guest: no id that a guest could have.
         vmid: -1 - index,
         pool: value.tenant,
-        demand: clusterDemand(value.spec),
+        demand: clusterDemand(value.spec, volumeBytesOf(this.#deps.board, value)),
         tags: [],
         running: true,
       }));

@@ -15,14 +15,19 @@ export interface WantedRoom {
   /** undefined = it is new. */
   readonly before: VirtualClusterSpec | undefined;
   readonly after: VirtualClusterSpec;
+  /** What its volumes were asked for already, which counts as it is. */
+  readonly hasBytes?: number;
 }
 
 export function requireRoom(
   tx: Tx,
   quotas: Pick<QuotaView, "quotasOn" | "usage">,
-  { what, tenant, before, after }: WantedRoom,
+  { what, tenant, before, after, hasBytes }: WantedRoom,
 ): void {
-  const more = growth(before === undefined ? NOTHING : clusterDemand(before), clusterDemand(after));
+  const more = growth(
+    before === undefined ? NOTHING : clusterDemand(before, hasBytes),
+    clusterDemand(after, hasBytes),
+  );
   const bounding = quotas.quotasOn(tenant);
   const found = bounding.flatMap((quota) =>
     excesses(quota, quotas.usage(quota), chargeOf(quota, { demand: more, tags: [], running: true })),

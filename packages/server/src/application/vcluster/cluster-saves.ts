@@ -43,6 +43,7 @@ import { answeringNode } from "./replicas/replica-nodes.ts";
 import { requireTarget, type RestoreTarget } from "./restore-target.ts";
 import type { StandDown } from "./standby/stand-down.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
+import { volumeBytesOf } from "./volume-bytes.ts";
 import { requireVolumeStorage, volumesElsewhere } from "./volume-storage.ts";
 import { requireMayBeRoot, requireWaysOut } from "./ways-out.ts";
 
@@ -264,13 +265,14 @@ export class ClusterSaves {
     before: VirtualClusterSpec,
     after: VirtualClusterSpec,
   ): Promise<void> {
-    const { records, quotas } = this.#deps;
+    const { records, board, quotas } = this.#deps;
     const { name, tenant } = record;
     const key = keyOf(record);
+    const hasBytes = volumeBytesOf(board, record);
     await records.transact((tx) => {
       const now = tx.get(vclusterCollection, key)?.value;
       if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
-      requireRoom(tx, quotas, { what: `restore virtual cluster ${name}`, tenant, before, after });
+      requireRoom(tx, quotas, { what: `restore virtual cluster ${name}`, tenant, before, after, hasBytes });
       tx.put(vclusterCollection, key, { ...now, spec: after });
     });
   }

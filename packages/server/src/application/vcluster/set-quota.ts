@@ -1,6 +1,7 @@
 // Other bounds for what a cluster that is there may have. While its nodes are told it counts for its tenant with the larger of both.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { type ClusterQuota, shownClusterQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import {
@@ -14,9 +15,11 @@ import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import { requireRoom } from "./cluster-room.ts";
+import { volumeBytesOf } from "./volume-bytes.ts";
 
 export interface SetQuotaDeps {
   readonly records: Records;
+  readonly board: Pick<NodeBoard, "get">;
   readonly calls: Pick<NodeCalls, "call">;
   readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
 }
@@ -50,7 +53,7 @@ export async function setQuota(
 }
 
 async function write(
-  { records, quotas }: SetQuotaDeps,
+  { records, board, quotas }: SetQuotaDeps,
   record: VirtualClusterRecord,
   quota: ClusterQuota,
 ): Promise<void> {
@@ -62,7 +65,8 @@ async function write(
     const { volumeBytes, workerQuota } = quota;
     const after = withQuota(now.spec, given({ volumeBytes, workerQuota }));
     const what = `give virtual cluster ${name} another quota`;
-    requireRoom(tx, quotas, { what, tenant, before: now.spec, after });
+    const hasBytes = volumeBytesOf(board, now);
+    requireRoom(tx, quotas, { what, tenant, before: now.spec, after, hasBytes });
     tx.put(vclusterCollection, key, { ...now, spec: after });
   });
 }

@@ -186,6 +186,32 @@ describe("virtual clusters at a server", () => {
     expect(clusters.require(key("free", "a")).spec.volumeBytes).toBeUndefined();
   });
 
+  test("count with what their volumes have, where the quota came later, and more asks for no more than that", async () => {
+    const { create, clusters, quotas, records, board, clock, key } = await world();
+    await create("free", "b");
+    const stored: Quota = { name: "b", tenant: "b", limits: { storage: 10 * GIB }, requests: {} };
+    await putTenants(records, [stored], ["b"]);
+    const has = (volumeBytes: number) => {
+      const worker = { name: "worker-1", running: true, cpus: 1, memoryBytes: 1, pods: 1, volumes: 1 };
+      const row = { name: key("free"), phase: "Running", power: "hot" } as const;
+      board.accept({
+        ...reportOf([], clock.now()),
+        vclusters: [{ ...row, vnodes: [{ ...worker, volumeBytes }] }],
+      });
+    };
+    has(6 * GIB);
+    expect(quotas.view.usage(stored).limits).toEqual({ vcCount: 1, storage: 6 * GIB });
+    await expect(create("more", "b", { quota: { storage: "5Gi" } })).rejects.toThrow(
+      /storage of tenant 'b': used 6Gi, asked 5Gi, hard 10Gi/,
+    );
+    const may = { ...context("q"), access: { require: () => undefined } } as unknown as RequestContext;
+    await clusters.setQuota(key("free"), { volumeBytes: 9 * GIB }, may);
+    expect(quotas.view.usage(stored).limits).toMatchObject({ storage: 9 * GIB });
+    await clusters.setQuota(key("free"), { volumeBytes: GIB }, may);
+    // What is there counts, whatever it may have.
+    expect(quotas.view.usage(stored).limits).toMatchObject({ storage: 6 * GIB });
+  });
+
   test("go to a node with the labels that are asked for", async () => {
     const { create, records, clusters } = await world();
     const selector = (nodeSelector: object) => ({ workerNodes: { nodeSelector } });
