@@ -359,6 +359,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       figures: (name) => figures.of(name),
       ways,
       vnodes: (cluster) => vnodeRows.of(cluster),
+      waitingBytes: (name) => volumeKeeper.waitingBytes(name),
       standby: (name) => standbys.stateOf(name),
       formerTrustedUntil: (name) => formerTrustedUntil(authorities.rotation(name)),
     }),

@@ -1,5 +1,5 @@
 // Wires what keeps control planes there into a server: the way in to them, and, on the server that leads, the repair of those of
-// several replicas, the standbys of small stores, authorities whose time is over, and what nodes are told of where clusters are.
+// several replicas, the standbys of small stores, authorities whose time is over, room for volumes, and what nodes are told of where clusters are.
 import { randomUUID } from "node:crypto";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
@@ -16,6 +16,8 @@ import { taskEnd } from "./application/task/task-end.ts";
 import type { ClusterRotations } from "./application/vcluster/cluster-rotations.ts";
 import { KeepRotations } from "./application/vcluster/keep-rotations.ts";
 import { KeepPlaces } from "./application/vcluster/keep-places.ts";
+import { KeepVolumeRooms } from "./application/vcluster/keep-volume-rooms.ts";
+import type { QuotaView } from "./application/quota/quota-view.ts";
 import { KeepStandbys } from "./application/vcluster/standby/keep-standbys.ts";
 import type { RecordEvent } from "./application/v1/events.ts";
 import { KeepReplicas } from "./application/vcluster/replicas/keep-replicas.ts";
@@ -31,6 +33,7 @@ export interface ReplicasParts {
   readonly recordEvent: RecordEvent;
   readonly lead: Lead;
   readonly kinds: { readonly vclusterRotations: Pick<ClusterRotations, "begin"> };
+  readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
   readonly scheduler: { readonly placer: Pick<Placer, "preview"> };
 }
 
@@ -74,7 +77,8 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
       const places = new KeepPlaces({ records, board, clock, log });
       signal.addEventListener("abort", () => passages.close(), { once: true });
       const rotations = new KeepRotations({ ...deps, rotations: parts.kinds.vclusterRotations });
-      const work = [keeper, standbys, places, rotations];
+      const volumeRooms = new KeepVolumeRooms({ ...deps, quotas: parts.quotas });
+      const work = [keeper, standbys, places, rotations, volumeRooms];
       return lead(
         "vcluster-replicas",
         (leading) => Promise.all(work.map((each) => each.run(leading))),

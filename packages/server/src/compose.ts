@@ -161,7 +161,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   };
   let agents: AgentDirectory | undefined;
   const quotas = composeQuotas({ records, board, clock, log, owner });
-  const { gate } = quotas;
+  const { gate, view } = quotas;
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
   const { fenceCommand } = settings;
   const own = { records, board, clock, log, nodeName, engine, exec: runExec };
@@ -188,7 +188,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     membership,
     shared,
     calls,
-    quotas: quotas.view,
+    quotas: view,
     conditionTimes,
     sealer,
     storages,
@@ -205,7 +205,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const lead = leader({ store, clock, log, candidate: owner });
   const backupJobs = composeBackupJobs({ ...own, access, lead });
   const { recordEvent } = events;
-  const replicas = composeReplicas({ ...own, calls, lead, recordEvent, kinds, scheduler });
+  const replicas = composeReplicas({ ...own, calls, lead, recordEvent, kinds, scheduler, quotas: view });
   const replication = composeReplication({
     ...own,
     calls,

@@ -44,6 +44,8 @@ export const SYSTEM_WORK = {
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay",
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}",
   ],
+  // The quota of a tenant leaves more or less for volumes of a cluster that nobody gave a bound.
+  "vcluster-volumes": ["PUT /gpve/nodes/{node}/vclusters/{vcluster}/quota"],
   // A cluster's store is followed by a standby, and goes on from it when its node is lost.
   "vcluster-standby": [
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby",

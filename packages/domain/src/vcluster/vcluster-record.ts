@@ -16,6 +16,8 @@ export interface VirtualClusterRecord {
   readonly spec: VirtualClusterSpec;
   /** Where it is on several nodes: its network, and all of them. */
   readonly spread?: ClusterSpread & { readonly network: number };
+  /** What its volumes may have, where its tenant's storage is bounded and its spec says no bound: it follows what its claims ask for. */
+  readonly volumeRoom?: number;
   /** The node that it has left, where that may still have something of it. */
   readonly formerly?: string;
   /** Nodes whose replica was replaced, where they may still have something of it. */
@@ -32,6 +34,16 @@ export interface VirtualClusterRecord {
 
 export function keyOf({ key, name }: Pick<VirtualClusterRecord, "key" | "name">): string {
   return key ?? name;
+}
+
+/** As it counts for its tenant. */
+export function heldSpec({
+  spec,
+  volumeRoom,
+}: Pick<VirtualClusterRecord, "spec" | "volumeRoom">): VirtualClusterSpec {
+  return spec.volumeBytes !== undefined || volumeRoom === undefined
+    ? spec
+    : { ...spec, volumeBytes: volumeRoom };
 }
 
 /** All that have a part of it, the one with its control plane first. */
@@ -55,8 +67,8 @@ export const vclusterCollection = {
     )
       throw unknownShape("a virtual cluster in the store");
     const { name, key, tenant, node, spec, spread, formerly, abandoned, isLeaving, madeBy = "" } = row;
-    const { standby, recovered } = row;
-    const more = given({ key, spread, formerly, abandoned, standby, recovered, isLeaving });
+    const { standby, recovered, volumeRoom } = row;
+    const more = given({ key, spread, volumeRoom, formerly, abandoned, standby, recovered, isLeaving });
     return { name, tenant, node, spec, ...more, madeBy };
   },
 };

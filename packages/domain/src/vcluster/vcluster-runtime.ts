@@ -20,6 +20,14 @@ export interface VnodeRuntime {
   readonly accelerator?: "kvm" | "tcg";
 }
 
+/** How the persistent volumes of a cluster are held on a node. */
+export interface VolumesRuntime {
+  /** What all of the cluster's may have together; absent: no bound. */
+  readonly bound?: number;
+  /** The smallest claim that waits for more. */
+  readonly waiting?: number;
+}
+
 /** How the store of a cluster goes with its standby, as the node tells that has the cluster. */
 export interface StandbyRuntime {
   readonly generation: number;
@@ -78,6 +86,8 @@ export interface VirtualClusterRuntime {
   readonly formerTrustedUntil?: number;
   /** Where its store is followed by another node. */
   readonly standby?: StandbyRuntime;
+  /** Absent: its agent is too old to say. */
+  readonly volumes?: VolumesRuntime;
   /** Its workers on this node. */
   readonly vnodes?: readonly VnodeRuntime[];
   /** By namespace. */

@@ -4,7 +4,14 @@ import { expect, it } from "vitest";
 import { clusterRows } from "./cluster-rows.ts";
 
 const cluster = (over: Partial<KeptCluster>): KeptCluster =>
-  ({ name: "demo", phase: "Running", version: "1.36.4", network: 1, ...over }) as KeptCluster;
+  ({
+    name: "demo",
+    phase: "Running",
+    version: "1.36.4",
+    network: 1,
+    spec: { volumeBytes: 9 },
+    ...over,
+  }) as KeptCluster;
 
 function rowsOf(kept: KeptCluster, up: boolean) {
   const clock = new FakeClock(5_000);
@@ -21,6 +28,7 @@ function rowsOf(kept: KeptCluster, up: boolean) {
     ways: { lastWake: () => ({ last: { from: "warm", ms: 12.7 } as never, count: 4 }) },
     vnodes: () => [],
     standby: () => undefined,
+    waitingBytes: () => 4,
     formerTrustedUntil: () => 7,
   })();
   return row;
@@ -37,6 +45,7 @@ it("tells of a cluster that runs where it is, what it uses and how often it woke
     pods: { running: 3 },
     wakes: 4,
     lastWakeMs: 13,
+    volumes: { bound: 9, waiting: 4 },
     vnodes: [],
     memoryBytes: 7,
     cpuSeconds: 2,
@@ -63,6 +72,7 @@ it("tells how many CPUs it and its workers keep busy", async () => {
     ways: { lastWake: () => undefined },
     vnodes: () => [{ name: "worker-1", cpuSeconds: worker } as never],
     standby: () => undefined,
+    waitingBytes: () => undefined,
     formerTrustedUntil: () => undefined,
   });
   const cores = () => rows()[0]?.cores;
@@ -107,6 +117,7 @@ it("looks at one that nothing runs of when something of it has changed, and at o
       return name === "pods" ? [{ name: "worker-1" } as never] : [];
     },
     standby: () => undefined,
+    waitingBytes: () => undefined,
     formerTrustedUntil: () => undefined,
   });
   const first = rows();

@@ -24,13 +24,15 @@ export interface ClusterRowsDeps {
   readonly figures: (name: string) => Pick<VirtualClusterRuntime, "pods" | "requests">;
   readonly ways: Pick<ClusterWays, "lastWake">;
   readonly vnodes: (cluster: KeptCluster) => readonly VnodeRuntime[];
+  /** The smallest claim for a volume that waits for more than the cluster may have. */
+  readonly waitingBytes: (name: string) => number | undefined;
   readonly standby: (name: string) => StandbyRuntime | undefined;
   /** When the authority before is to be dropped, where everybody has what the new one signed. */
   readonly formerTrustedUntil: (name: string) => number | undefined;
 }
 
 export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualClusterRuntime[] {
-  const { host, clock, figures, ways, vnodes, standby, formerTrustedUntil } = deps;
+  const { host, clock, figures, ways, vnodes, waitingBytes, standby, formerTrustedUntil } = deps;
   const readySince = new ReadySince(clock);
   /** Of those that nothing runs of. Most of many are, and every report tells of all of them. */
   const resting = new WeakMap<
@@ -82,6 +84,7 @@ export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualCluste
       ...(isPart ? { isBranch: true } : {}),
       ...figures(name),
       ...given({ wakes: wakes?.count, lastWakeMs: wakes && Math.round(wakes.last.ms) }),
+      volumes: given({ bound: cluster.spec.volumeBytes, waiting: waitingBytes(name) }),
       vnodes: workers,
       ...usage,
       ...given({ cores: coresOf(name, usage?.cpuSeconds, workers) }),

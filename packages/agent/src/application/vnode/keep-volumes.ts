@@ -34,6 +34,8 @@ const VOLUMES = "/api/v1/persistentvolumes";
 export class KeepVolumes {
   readonly #deps: KeepVolumesDeps;
   readonly #stop = new AbortController();
+  /** Of each cluster that has some, the smallest claim that waits for more than it may have. */
+  readonly #waiting = new Map<string, number>();
 
   constructor(deps: KeepVolumesDeps) {
     this.#deps = deps;
@@ -47,6 +49,10 @@ export class KeepVolumes {
     this.#stop.abort();
   }
 
+  waitingBytes(cluster: string): number | undefined {
+    return this.#waiting.get(cluster);
+  }
+
   /** Every cluster that answers and has workers, once. */
   async look(): Promise<void> {
     const { host, vnodes, log } = this.#deps;
@@ -56,8 +62,10 @@ export class KeepVolumes {
         cluster.asleep !== undefined ||
         vnodes.list(cluster.name).length === 0 ||
         !host.isUp(cluster)
-      )
+      ) {
+        this.#waiting.delete(cluster.name);
         continue;
+      }
       try {
         await withinTurn(this.#deps.clock, this.#stop.signal, async (signal) => {
           await this.#serve(cluster, signal);
@@ -80,6 +88,7 @@ export class KeepVolumes {
   async #serve(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
     const { vnodes, api } = this.#deps;
     const claims = await this.#list<VolumeClaim>(cluster, "/api/v1/persistentvolumeclaims", signal);
+    const waiting: number[] = [];
     for (const claim of claims) {
       const on = claimedOn(claim);
       const vnode = vnodes.list(cluster.name).find(({ name }) => name === on);
@@ -90,6 +99,8 @@ export class KeepVolumes {
       const bound = Math.floor((cluster.spec.volumeBytes ?? Infinity) / workerNodes(cluster.overlay));
       const isNew = !vnodes.volumes(cluster.name, vnode).includes(name);
       if (isNew && vnodes.volumeBytes(cluster.name) + bytes > bound) {
+        // A size that cannot be read is more than anybody may have.
+        if (Number.isFinite(bytes)) waiting.push(bytes);
         await this.#refuse(cluster, claim, signal);
         continue;
       }
@@ -98,6 +109,8 @@ export class KeepVolumes {
       const request = { method: "POST", path: VOLUMES, body } as const;
       await expectStatus(api, cluster, request, [201, 409], signal);
     }
+    if (waiting.length === 0) this.#waiting.delete(cluster.name);
+    else this.#waiting.set(cluster.name, Math.min(...waiting));
   }
 
   /** Told once, where whoever waits for it looks. */

@@ -376,6 +376,8 @@ describe("persistent volumes", () => {
     await keeper.look();
     expect(vnodes.folders.size).toBe(1);
     expect(made.at(-1)).toMatchObject({ reason: "QuotaExceeded", involvedObject: { name: "more" } });
+    // Its servers are told how much would do, where they may give it.
+    expect(keeper.waitingBytes("demo")).toBe(2 ** 30);
     // Nodes do not know what the others have.
     const shared = { nodes: nodes.slice(0, 2), at: 0 };
     claims = [claim({ name: "share", uid: uid.replace("1b", "1d") })];
@@ -387,6 +389,8 @@ describe("persistent volumes", () => {
       message: expect.stringContaining("3221225472 bytes together") as string,
     });
     claims = [];
+    await keeper.look();
+    expect(keeper.waitingBytes("demo")).toBeUndefined();
     volumes = [
       { ...(made[0] as object), status: { phase: "Released" } },
       { metadata: { name: "theirs" }, spec: {}, status: { phase: "Released" } },

@@ -21,7 +21,7 @@ import { usageOf, usesOf, type Member } from "@gpve/domain/quota/usage.ts";
 import type { Charge } from "@gpve/domain/quota/verdict.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
-import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { heldSpec, vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { volumeBytesOf } from "../vcluster/volume-bytes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
@@ -105,7 +105,7 @@ export class QuotaView {
         // No guest: no id that a guest could have.
         vmid: -1 - index,
         pool: value.tenant,
-        demand: clusterDemand(value.spec, volumeBytesOf(this.#deps.board, value)),
+        demand: clusterDemand(heldSpec(value), volumeBytesOf(this.#deps.board, value)),
         tags: [],
         running: true,
       }));

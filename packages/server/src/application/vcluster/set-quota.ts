@@ -5,6 +5,7 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { type ClusterQuota, shownClusterQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import {
+  heldSpec,
   keyOf,
   nodesOf,
   vclusterCollection,
@@ -37,7 +38,8 @@ export async function setQuota(
   const both = volumeBytes === undefined ? undefined : Math.max(volumeBytes, spec.volumeBytes ?? 0);
   await write(deps, record, { ...quota, ...given({ volumeBytes: both }) });
   const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/quota" as const;
-  const asked = { vcluster: keyOf(record), tenant, quota: { ...shownClusterQuota(quota) } };
+  const held = given({ volumeBytes: record.volumeRoom });
+  const asked = { vcluster: keyOf(record), tenant, quota: { ...shownClusterQuota({ ...held, ...quota }) } };
   const told: string[] = [];
   for (const node of nodesOf(record)) {
     try {
@@ -66,7 +68,11 @@ async function write(
     const after = withQuota(now.spec, given({ volumeBytes, workerQuota }));
     const what = `give virtual cluster ${name} another quota`;
     const hasBytes = volumeBytesOf(board, now);
-    requireRoom(tx, quotas, { what, tenant, before: now.spec, after, hasBytes });
-    tx.put(vclusterCollection, key, { ...now, spec: after });
+    const { volumeRoom, ...kept } = now;
+    // One that has a bound of its own follows its claims no more.
+    const next = { ...kept, spec: after, ...(after.volumeBytes === undefined ? given({ volumeRoom }) : {}) };
+    const [before, then] = [heldSpec(now), heldSpec(next)];
+    requireRoom(tx, quotas, { what, tenant, before, after: then, hasBytes });
+    tx.put(vclusterCollection, key, next);
   });
 }
