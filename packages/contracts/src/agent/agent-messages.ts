@@ -110,13 +110,16 @@ export const VclusterAuthorityAnswer = answer({
 });
 export const VclusterRequest = request({ vcluster, tenant });
 export const VclusterWorkRequest = request({ vcluster, tenant, requestId });
-/** `keepVolumes`: it lives on, on other nodes; what its persistent volumes have here is put aside. */
+/** `keepVolumes`: it lives on, on other nodes; what its persistent volumes have here is put aside. `force`: they go with it. */
 export const VclusterDeleteRequest = request({
   vcluster,
   tenant,
   requestId,
   keepVolumes: Type.Optional(Type.Boolean()),
+  force: Type.Optional(Type.Boolean()),
 });
+/** Persistent volumes that its workers have here now. */
+export const VclusterVolumesAnswer = Type.Array(answer({ vnode: Type.String(), name: Type.String() }));
 /** Of one cluster where it is named, else of all that the node has. */
 export const VclusterPodsAnswer = Type.Array(
   answer({

@@ -69,6 +69,12 @@ export const agentRoutes = {
     message.VclusterDeleteRequest,
     message.UpidAnswer,
   ),
+  // Who deletes it is told what would go with it.
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/volumes": route(
+    check(perm("/pool/{tenant}", "VC.Allocate")),
+    message.VclusterRequest,
+    message.VclusterVolumesAnswer,
+  ),
   "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": route(
     check(perm("/pool/{tenant}", "VC.Power")),
     message.VclusterWorkRequest,

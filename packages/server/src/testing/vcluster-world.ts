@@ -26,6 +26,7 @@ export async function vclusterWorld() {
   server.board.accept(reportOf([], clock.now()));
   const asked: { route: string; params: unknown }[] = [];
   let answer: () => unknown = () => UPID;
+  let volumes: readonly object[] = [];
   const clusters = new VirtualClusters({
     placer: noPlaces,
     records: server.records,
@@ -35,8 +36,10 @@ export async function vclusterWorld() {
     taskEnd: async () => undefined,
     calls: {
       call: async (_node, route, params) => {
+        const data = answer();
+        if (route.endsWith("/volumes")) return { data: volumes } as never;
         asked.push({ route, params });
-        return { data: answer() } as never;
+        return { data } as never;
       },
     },
   });
@@ -53,5 +56,9 @@ export async function vclusterWorld() {
   const answers = (say: () => unknown) => {
     answer = say;
   };
-  return { ...server, clusters, create, names, key, asked, answers, clock };
+  /** As its node has them now, whatever it has told. */
+  const hasVolumes = (...now: readonly string[]) => {
+    volumes = now.map((volume) => ({ vnode: "worker-1", name: volume }));
+  };
+  return { ...server, clusters, create, names, key, asked, answers, hasVolumes, clock };
 }

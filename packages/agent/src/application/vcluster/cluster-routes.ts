@@ -21,6 +21,7 @@ import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/fr
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
 import { readSleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
+import { requireNoVolumes } from "@gpve/domain/vcluster/volumes-in-use.ts";
 import { guardKind } from "@gpve/domain/vcluster/vnode/guard.ts";
 import {
   readVirtualClusterSpec,
@@ -57,6 +58,7 @@ type ClusterRoute =
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/volumes"
   | "GET /gpve/nodes/{node}/vcluster-pods"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/log";
 
@@ -151,8 +153,11 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     },
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}": (asked, ctx) => {
       // One that never came here is as good as gone.
-      if (host.get(asked.vcluster) !== undefined) own(asked);
-      const { vcluster: name, keepVolumes, requestId } = asked;
+      const kept = host.get(asked.vcluster) === undefined ? undefined : own(asked);
+      const { vcluster: name, keepVolumes, force, requestId } = asked;
+      // As it is now: what servers know was so a moment ago.
+      if (kept !== undefined && force !== true && keepVolumes !== true)
+        requireNoVolumes(calledOf(kept), volumesLeft(deps.vnodes, kept).length);
       return submit(DELETE_CLUSTER, { name, ...given({ keepVolumes }) }, requestId, ctx);
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": async (asked, ctx) => {
@@ -169,7 +174,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       // As many are refused as at the creation.
       const wanted = readVirtualClusterSpec(shownVirtualClusterSpec(withWorkers(spec, pool, workers)));
       if (workers > 0) requireGuard(version);
-      requireNoVolumes(deps.vnodes, name, wanted);
+      requireEmpty(deps.vnodes, name, wanted);
       const args = { name, workers, ...given({ pool }) };
       return deps.awake(name).then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
     },
@@ -199,6 +204,8 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       return null;
     },
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods": (asked) => podRows(deps.vnodes, own(asked)),
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/volumes": (asked) =>
+      host.get(asked.vcluster) === undefined ? [] : volumesLeft(deps.vnodes, own(asked)),
     "GET /gpve/nodes/{node}/vcluster-pods": () =>
       host.list().flatMap((cluster) => podRows(deps.vnodes, cluster)),
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/log": ({ audit, ...asked }) => {
@@ -218,12 +225,19 @@ function podRows(vnodes: ClusterRouteDeps["vnodes"], cluster: KeptCluster): Vclu
     );
 }
 
-/** A volume is a folder of its worker, and would go with it. */
-function requireNoVolumes(
+/** Of one that is going already, they were judged when that began. */
+function volumesLeft(
   vnodes: ClusterRouteDeps["vnodes"],
-  cluster: string,
-  wanted: VirtualClusterSpec,
-): void {
+  { name, phase }: KeptCluster,
+): { readonly vnode: string; readonly name: string }[] {
+  if (phase === "Terminating") return [];
+  return vnodes
+    .list(name)
+    .flatMap((vnode) => vnodes.volumes(name, vnode).map((each) => ({ vnode: vnode.name, name: each })));
+}
+
+/** A volume is a folder of its worker, and would go with it. */
+function requireEmpty(vnodes: ClusterRouteDeps["vnodes"], cluster: string, wanted: VirtualClusterSpec): void {
   for (const vnode of extraVnodes(wanted, vnodes.list(cluster))) {
     const has = vnodes.volumes(cluster, vnode);
     if (has.length === 0) continue;

@@ -397,6 +397,39 @@ describe("the life of a virtual cluster", () => {
   });
 });
 
+describe("a virtual cluster with persistent volumes", () => {
+  const volumes = "GET /gpve/nodes/{node}/vclusters/{vcluster}/volumes" as const;
+
+  test("is deleted only where it is said that they go with it, as they are at that moment", async () => {
+    const { make, run, host, vnodes, routes } = await world();
+    expect(routes[volumes](base, ctx)).toEqual([]);
+    await make({ workerNodes: { count: 2 } });
+    expect(routes[volumes](base, ctx)).toEqual([]);
+    vnodes.folders.add("demo/worker-2/pvc-1");
+    expect(routes[volumes](base, ctx)).toEqual([{ vnode: "worker-2", name: "pvc-1" }]);
+    expect(() => routes[volumes]({ ...base, tenant: "evil" }, ctx)).toThrow("there is no virtual cluster");
+    await expect(run(DELETE)).rejects.toThrow(
+      "virtual cluster 'demo' has 1 persistent volume in use, which would be lost with it: delete their claims",
+    );
+    expect([host.get("demo")?.phase, vnodes.running.size]).toEqual(["Running", 2]);
+    expect(await run(DELETE, { force: true })).toBe("done");
+    expect(host.list()).toEqual([]);
+  });
+
+  test("that is going already goes on, and what another node goes on with is put aside", async () => {
+    const { make, run, host, vnodes } = await world();
+    await make({ workerNodes: { count: 1 } });
+    vnodes.folders.add("demo/worker-1/pvc-1");
+    host.save({ ...(host.get("demo") as KeptCluster), phase: "Terminating" });
+    expect(await run(DELETE)).toBe("done");
+    vnodes.folders.clear();
+    await make({ workerNodes: { count: 1 } });
+    vnodes.folders.add("demo/worker-1/pvc-2");
+    expect(await run(DELETE, { keepVolumes: true })).toBe("done");
+    expect([host.list(), vnodes.folders.size]).toEqual([[], 0]);
+  });
+});
+
 describe("workers", () => {
   test("are scaled, and their pods are told; older versions get none", async () => {
     const { host, make, run, vnodes, routes } = await world();

@@ -13,6 +13,7 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { nodeRecords } from "../node/collections.ts";
+import { requireRemovable } from "./require-removable.ts";
 
 export interface RemoveDeps {
   readonly records: Records;
@@ -22,19 +23,26 @@ export interface RemoveDeps {
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
 }
 
-/** Resolves when nothing of it is left. Nodes that are no members any more are not asked: nobody can. */
+/** Resolves when nothing of it is left. Nodes that are no members any more are not asked: nobody can. `force`: what its
+ * persistent volumes hold goes too. */
 export async function removeCluster(
   deps: RemoveDeps,
   record: VirtualClusterRecord,
+  force: boolean,
   ctx: RequestContext,
 ): Promise<void> {
   const { records } = deps;
   const key = keyOf(record);
+  const nodes = nodesOf(record).filter((node) => isMember(deps, node));
+  const older = await requireRemovable(deps, record, { nodes, force }, ctx);
   await leave(deps, key);
   const left = [record.formerly ?? [], record.abandoned ?? []].flat();
+  for (const node of left)
+    if (isMember(deps, node) && !nodes.includes(node))
+      await removeFrom(deps, node, record, { keepVolumes: true }, ctx);
   // Its control plane last.
-  for (const node of new Set([...left, ...nodesOf(record).toReversed()]))
-    if (isMember(deps, node)) await removeFrom(deps, node, record, ctx);
+  for (const node of nodes.toReversed())
+    await removeFrom(deps, node, record, force && !older.has(node) ? { force } : {}, ctx);
   const now = records.collection(vclusterCollection).get(key)?.value ?? record;
   await forgetStandby(deps, now, ctx);
   await records.transact((tx) => {
@@ -49,12 +57,13 @@ export async function removeFrom(
   { calls, taskEnd }: RemoveDeps,
   node: string,
   record: VirtualClusterRecord,
+  how: { readonly force?: boolean; readonly keepVolumes?: boolean },
   ctx: RequestContext,
 ): Promise<void> {
   const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
   // Another than the one that may have made it: to a node one id is one piece of work.
   const { tenant } = record;
-  const asked = { vcluster: keyOf(record), tenant, requestId: `${ctx.requestId}-delete` };
+  const asked = { vcluster: keyOf(record), tenant, requestId: `${ctx.requestId}-delete`, ...how };
   const { data } = await calls.call(node, route, asked, ctx);
   await taskEnd(data, ctx.signal);
 }

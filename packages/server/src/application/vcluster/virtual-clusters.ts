@@ -160,11 +160,11 @@ export class VirtualClusters {
     });
   }
 
-  /** Resolves when nothing of it is left. */
-  async remove(key: string, ctx: RequestContext): Promise<void> {
+  /** Resolves when nothing of it is left. `force`: also with persistent volumes. */
+  async remove(key: string, ctx: RequestContext, force = false): Promise<void> {
     const record = this.require(key);
     requireStill(this.#deps.records, record);
-    await removeCluster(this.#deps, record, ctx);
+    await removeCluster(this.#deps, record, force, ctx);
   }
 
   async kubeconfig(
@@ -293,7 +293,7 @@ export class VirtualClusters {
   async #takeBack(record: VirtualClusterRecord, ctx: RequestContext): Promise<boolean> {
     let isGone = true;
     for (const node of nodesOf(record).toReversed())
-      await removeFrom(this.#deps, node, record, ctx).catch((err: unknown) => {
+      await removeFrom(this.#deps, node, record, {}, ctx).catch((err: unknown) => {
         ignore(err, "told by the first failure; what is left there goes when the cluster is deleted");
         isGone = false;
       });

@@ -66,18 +66,27 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     get: view,
     generation: () => 1,
   };
+  /** A node that is lost as soon as a replica is deleted. */
+  let lostWith: string | undefined;
+  const losing = (node: string): void => {
+    lostWith = node;
+  };
   /** Clusters whose nodes take their time. */
   const slow = new Set<string>();
   const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
   const calls = {
     call: async (at: string, route: string, params: object) => {
       if (nodes.get(at)?.health !== "online") throw new AppError("node.unavailable", `${at} is away`);
+      if (route.endsWith("/volumes")) return { data: [] } as never;
       asked.push({ node: at, route, params: params as Record<string, unknown> });
       const { vcluster = "" } = params as { readonly vcluster?: string };
       while (slow.has(vcluster)) await new Promise((resolve) => setTimeout(resolve, 5));
       if (route === "POST /gpve/nodes/{node}/vclusters")
         nodes.set(at, { health: "online", phase: "Running" });
-      if (route === "DELETE /gpve/nodes/{node}/vclusters/{vcluster}") nodes.set(at, { health: "online" });
+      if (route === "DELETE /gpve/nodes/{node}/vclusters/{vcluster}") {
+        nodes.set(at, { health: "online" });
+        if (lostWith !== undefined) nodes.set(lostWith, { health: "offline", phase: "Running" });
+      }
       const secrets = { version: "1.36.4", secrets: { "ca.key": "K", "sa.key": "S" } };
       const kubeconfig = { id: "1", kubeconfig: "K", expiresAt: 0 };
       const data = route.endsWith("/authority") ? secrets : route.endsWith("/kubeconfig") ? kubeconfig : UPID;
@@ -140,6 +149,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     board,
     records,
     slow,
+    losing,
     more,
     close: () => server.close(),
   };
@@ -314,18 +324,31 @@ describe("a replica whose node is lost", () => {
   });
 
   test("is left alone while the cluster is being deleted, and where nobody answers", async () => {
-    const { create, clusters, nodes, pass, told, places, close } = await world();
+    const { create, clusters, nodes, pass, told, places, losing, close } = await world();
     await create();
     nodes.set("b", { health: "offline", phase: "Running" });
     nodes.set("c", { health: "online", phase: "Failed" });
     told();
     await pass();
     expect(told()).toEqual([]);
-    nodes.set("c", { health: "online", phase: "Running" });
+    for (const name of ["b", "c"]) nodes.set(name, { health: "online", phase: "Running" });
+    losing("b");
     await expect(clusters.remove("trio", ctx)).rejects.toThrow("b is away");
-    told();
+    expect(told()).toEqual(["c DELETE /vclusters/{vcluster}"]);
     await pass();
     expect([told(), places()]).toEqual([[], ["a0", "b1", "c2"]]);
+    await close();
+  });
+
+  test("is replaced as before where its cluster was to be deleted, and nothing of it has gone", async () => {
+    const { create, clusters, nodes, pass, told, places, record, close } = await world();
+    await create();
+    nodes.set("b", { health: "offline", phase: "Running" });
+    told();
+    await expect(clusters.remove("trio", ctx)).rejects.toThrow("b is away");
+    expect([told(), record().isLeaving]).toEqual([[], undefined]);
+    await pass();
+    expect(places()).toEqual(["a0", "d3", "c2"]);
     await close();
   });
 });
