@@ -140,6 +140,15 @@ export const VclusterScaleRequest = request({
   pool: Type.Optional(Type.String()),
   requestId,
 });
+/** Whether it could have as many: refused as the work itself. */
+export const VclusterScalableRequest = request({
+  vcluster,
+  tenant,
+  workers: Type.Integer({ minimum: 0, maximum: 1000 }),
+  pool: Type.Optional(Type.String()),
+});
+/** How many it is to have now. */
+export const VclusterScalableAnswer = answer({ workers: Type.Integer({ minimum: 0 }) });
 export const VclusterSleepRequest = request({
   vcluster,
   tenant,

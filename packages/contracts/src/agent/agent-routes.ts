@@ -110,6 +110,11 @@ export const agentRoutes = {
     message.VclusterScaleRequest,
     message.UpidAnswer,
   ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    message.VclusterScalableRequest,
+    message.VclusterScalableAnswer,
+  ),
   "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": route(
     check(perm("/pool/{tenant}", "VC.Power")),
     message.VclusterSleepRequest,

@@ -28,7 +28,12 @@ import {
   shownVirtualClusterSpec,
   type VirtualClusterSpec,
 } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { extraVnodes, totalWorkers, withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import {
+  extraVnodes,
+  totalWorkers,
+  withWorkers,
+  workersIn,
+} from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
@@ -58,7 +63,7 @@ type ClusterRoute =
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"
-  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/volumes"
+  | `GET /gpve/nodes/{node}/vclusters/{vcluster}/${"volumes" | "scale"}`
   | "GET /gpve/nodes/{node}/vcluster-pods"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/log";
 
@@ -96,6 +101,20 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     // To be woken it would wait until its workers have come.
     const woken = phase === "Scaling" ? Promise.resolve() : deps.awake(name);
     return woken.then(() => requireAnswering(own(asked)));
+  };
+  /** Throws where it cannot have as many. */
+  const scalable = ({
+    workers,
+    pool,
+    ...asked
+  }: NamedCluster & { readonly workers: number; readonly pool?: string }): KeptCluster => {
+    const kept = running(asked);
+    const { name, spec, version } = kept;
+    // As many are refused as at the creation.
+    const wanted = readVirtualClusterSpec(shownVirtualClusterSpec(withWorkers(spec, pool, workers)));
+    if (workers > 0) requireGuard(version);
+    requireEmpty(deps.vnodes, name, wanted);
+    return kept;
   };
   const work =
     (type: string, allowed: Allowed) =>
@@ -169,15 +188,15 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/stop": work(STOP_CLUSTER, ALLOWED.stop),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/retry": work(RETRY_CLUSTER, ALLOWED.retry),
-    "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale": ({ workers, pool, requestId, ...asked }, ctx) => {
-      const { name, spec, version } = running(asked);
-      // As many are refused as at the creation.
-      const wanted = readVirtualClusterSpec(shownVirtualClusterSpec(withWorkers(spec, pool, workers)));
-      if (workers > 0) requireGuard(version);
-      requireEmpty(deps.vnodes, name, wanted);
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale": ({ requestId, ...asked }, ctx) => {
+      const { name } = scalable(asked);
+      const { workers, pool } = asked;
       const args = { name, workers, ...given({ pool }) };
       return deps.awake(name).then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
     },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale": (asked) => ({
+      workers: workersIn(scalable(asked).spec, asked.pool),
+    }),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": work(WAKE_CLUSTER, ALLOWED.wake),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": ({ mode, ...asked }, ctx) =>
       submit(SLEEP_CLUSTER, { name: running(asked).name, mode }, asked.requestId, ctx),

@@ -13,7 +13,7 @@ import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { PodMapping } from "./pod-mapping.ts";
 import { freeNetwork, spreadNodes } from "./spread-cluster.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
-import { noPlaces, quietKinds } from "../../testing/quiet-kinds.ts";
+import { noPlaces, quietKinds, quietWatch } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const spec = { workerNodes: { count: 3 }, scheduling: { spread: true } };
@@ -47,11 +47,16 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
   const close = () => server.close();
   const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
   const refusing = new Set<string>();
+  /** Nodes to which new workers do not come, and how many each node has. */
+  const failing = new Set<string>();
+  const has = new Map<string, number>();
   const board = boardOf(names);
   const answers = (at: string, route: string): unknown => {
     if (refusing.has(`${at} ${route.split(" ", 1)[0]}`))
       throw new AppError("feature.unsupported", "no VXLAN");
     if (route.endsWith("/volumes")) return [];
+    if (route.startsWith("GET ") && route.endsWith("/scale")) return { workers: has.get(at) ?? 3 };
+    if (route.endsWith("/scale")) return UPID.replace("n1", at);
     if (route.endsWith("/authority")) return { version: "1.36.3", secrets: { "ca.key": "KEY" } };
     if (route.endsWith("/pods"))
       return at === "b"
@@ -67,18 +72,21 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
     },
   };
   const clusters = new VirtualClusters({
+    ...quietWatch,
     placer: noPlaces,
     records,
     board,
     clock,
     quotas: quotas.view,
-    taskEnd: async () => undefined,
+    taskEnd: async (upid) => {
+      if (failing.has(upid.split(":")[1] ?? "")) throw new AppError("operation.failed", "is not Ready");
+    },
     calls,
   });
   const create = () => clusters.create({ name: "demo", namespace: undefined, spec }, ctx);
   const told = (): string[] =>
     asked.map(({ node: at, route }) => `${at} ${route.replace("/gpve/nodes/{node}", "")}`);
-  return { records, clusters, create, asked, told, refusing, close, board, calls };
+  return { records, clusters, create, asked, told, refusing, failing, has, close, board, calls };
 }
 
 describe("a cluster on several nodes", () => {
@@ -135,6 +143,32 @@ describe("a cluster on several nodes", () => {
     expect(await during(() => clusters.work("demo", "wake", ctx, "r3"))).toBe("a");
     expect(await during(() => clusters.scale("demo", { count: 5 }, ctx, "r4"))).toBe("abc");
     expect(await during(() => clusters.remove("demo", ctx))).toBe("cba");
+    await close();
+  });
+
+  test("has as many workers as before on all of them where some do not come to one", async () => {
+    const { create, clusters, told, asked, failing, refusing, close } = await world();
+    await create();
+    asked.length = 0;
+    failing.add("b");
+    await clusters.scale("demo", { count: 6 }, ctx, "r4");
+    await expect.poll(() => clusters.require("demo").spec.workers).toBe(3);
+    const scaled = asked.filter(({ route }) => route.startsWith("POST"));
+    expect(scaled.map(({ node, params }) => `${node}${String(params["workers"])}`)).toEqual([
+      "a6",
+      "b6",
+      "c6",
+      "a3",
+      "c3",
+    ]);
+    // One of them keeps what it has got: nobody is told to give up what counts.
+    [asked.length] = [0];
+    failing.add("a");
+    refusing.add("c GET");
+    await clusters.scale("demo", { count: 6 }, ctx, "r5");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(clusters.require("demo").spec.workers).toBe(6);
+    expect(told().filter((line) => line.includes("POST"))).toHaveLength(3);
     await close();
   });
 

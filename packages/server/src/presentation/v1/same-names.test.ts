@@ -9,7 +9,7 @@ import { cacheReader } from "../../application/v1/adapter.ts";
 import { clusterKeyFor } from "../../application/vcluster/cluster-names.ts";
 import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
-import { noPlaces } from "../../testing/quiet-kinds.ts";
+import { noPlaces, quietWatch } from "../../testing/quiet-kinds.ts";
 
 const ANN = "ann@pve"; // of shop
 const BOB = "bob@pve"; // of lab
@@ -39,6 +39,7 @@ describe("clusters of one name", () => {
     v1 = await startV1({
       vclusters: (records, board) =>
         new VirtualClusters({
+          ...quietWatch,
           placer: noPlaces,
           records,
           board,

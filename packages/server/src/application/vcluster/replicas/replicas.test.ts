@@ -13,7 +13,7 @@ import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
 import { KeepReplicas } from "./keep-replicas.ts";
 import { replicaTargets } from "./replica-nodes.ts";
-import { quietKinds } from "../../../testing/quiet-kinds.ts";
+import { quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:trio:root@pam:";
 const spec = { controlPlane: { tier: "Enterprise" } };
@@ -100,6 +100,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     ({ verdicts: names.map((name) => ({ node: name, refusals: refusals(name) })) }) as unknown as Explanation;
   const placer = { preview };
   const clusters = new VirtualClusters({
+    ...quietWatch,
     records,
     board,
     clock,

@@ -16,7 +16,7 @@ import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import type { EventInput } from "../../v1/events.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
 import { KeepStandbys } from "./keep-standbys.ts";
-import { noPlaces, quietKinds } from "../../../testing/quiet-kinds.ts";
+import { noPlaces, quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
 import { joinedNode } from "../../../testing/joined-node.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -93,6 +93,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   let promotion = Promise.resolve();
   const taskEnd = (upid: string) => (upid === PROMOTION ? promotion : Promise.resolve());
   const clusters = new VirtualClusters({
+    ...quietWatch,
     placer: noPlaces,
     records,
     board,
