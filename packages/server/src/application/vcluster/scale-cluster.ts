@@ -1,6 +1,6 @@
 // More workers for a virtual cluster, or fewer. More takes its room before a node is told, less gives it back when the nodes have
 // taken it. Whether they come is known later: a node to which they do not come goes on with those that it had.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -18,6 +18,7 @@ import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import { requireRoom } from "./cluster-room.ts";
+import { requireAllThere } from "./cluster-work.ts";
 import { requireRoomOn } from "./place-cluster.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
 
@@ -67,6 +68,7 @@ export async function scaleCluster(
     requireRoomOn(view, withWorkers(record.spec, pool, workers));
   const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
   const params = { vcluster: key, tenant, workers, requestId, ...given({ pool }) };
+  await requireAllCan(deps, record, { count: workers, pool }, ctx);
   const before = await takeRoom(deps, key, pool, workers);
   const told: Told[] = [];
   try {
@@ -88,6 +90,38 @@ export async function scaleCluster(
   return told[0]?.upid ?? "";
 }
 
+/** Of several nodes none is told before each of them has said that it can: one that refuses later leaves it half done. */
+async function requireAllCan(
+  deps: ScaleDeps,
+  record: VirtualClusterRecord,
+  asked: ScaleAsk,
+  ctx: RequestContext,
+): Promise<void> {
+  const nodes = nodesOf(record);
+  if (nodes.length === 1) return;
+  requireAllThere(deps.board, record, "cannot be scaled");
+  for (const node of nodes)
+    try {
+      await askedOf(deps, node, record, asked, ctx);
+    } catch (err) {
+      // One of an older version does not know the question, and refuses when it is told.
+      if (!isAppError(err, "feature.unsupported")) throw err;
+    }
+}
+
+/** How many workers a node counts now; throws why it cannot have as many as asked for. */
+async function askedOf(
+  { calls }: Pick<ScaleDeps, "calls">,
+  node: string,
+  record: VirtualClusterRecord,
+  { count: workers, pool }: ScaleAsk,
+  ctx: RequestContext,
+): Promise<number> {
+  const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
+  const asked = { vcluster: keyOf(record), tenant: record.tenant, workers, ...given({ pool }) };
+  return (await calls.call(node, route, asked, ctx)).data.workers;
+}
+
 /** Where workers do not come to one node, none stay on the others, and their room is given back. What counts too much, because
  * this server ends before or somebody has volumes there, does so until the cluster is scaled again. */
 async function settle(
@@ -107,16 +141,12 @@ async function settle(
   // Somebody has scaled it meanwhile.
   if (workersIn(now.spec, pool) !== to) return;
   const ctx = { ...asking, signal: shutdown };
-  const counted = async (node: string, workers: number): Promise<number> => {
-    const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
-    const asked = { vcluster: key, tenant, workers, ...given({ pool }) };
-    return (await calls.call(node, route, asked, ctx)).data.workers;
-  };
   let left = from;
-  for (const { node } of failed) left = Math.min(to, Math.max(left, await counted(node, to)));
+  for (const { node } of failed)
+    left = Math.min(to, Math.max(left, await askedOf(deps, node, record, { count: to, pool }, ctx)));
   const others = told.filter((each) => !failed.includes(each));
   if (left < to) {
-    for (const { node } of others) await counted(node, left);
+    for (const { node } of others) await askedOf(deps, node, record, { count: left, pool }, ctx);
     for (const { node } of others) {
       const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
       const requestId = `${asking.requestId}-back`;

@@ -47,15 +47,24 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
   const close = () => server.close();
   const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
   const refusing = new Set<string>();
-  /** Nodes to which new workers do not come, and how many each node has. */
+  /** Nodes to which new workers do not come. */
   const failing = new Set<string>();
-  const has = new Map<string, number>();
-  const board = boardOf(names);
+  let ended = Promise.resolve();
+  const ending = (until: Promise<void>): void => {
+    ended = until;
+  };
+  const all = boardOf(names);
+  /** Nodes that are away. */
+  const offline = new Set<string>();
+  const get: NodeBoard["get"] = (node) => {
+    const view = all.get(node);
+    return view !== undefined && offline.has(node) ? { ...view, health: "offline" } : view;
+  };
+  const board: NodeBoard = { ...all, get };
   const answers = (at: string, route: string): unknown => {
-    if (refusing.has(`${at} ${route.split(" ", 1)[0]}`))
-      throw new AppError("feature.unsupported", "no VXLAN");
+    if (refusing.has(`${at} ${route.split(" ", 1)[0]}`)) throw new AppError("object.conflict", "no VXLAN");
     if (route.endsWith("/volumes")) return [];
-    if (route.startsWith("GET ") && route.endsWith("/scale")) return { workers: has.get(at) ?? 3 };
+    if (route.startsWith("GET ") && route.endsWith("/scale")) return { workers: 3 };
     if (route.endsWith("/scale")) return UPID.replace("n1", at);
     if (route.endsWith("/authority")) return { version: "1.36.3", secrets: { "ca.key": "KEY" } };
     if (route.endsWith("/pods"))
@@ -66,7 +75,7 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
   };
   const calls = {
     call: async (at: string, route: string, params: object) => {
-      if (!route.endsWith("/volumes"))
+      if (!route.endsWith("/volumes") && !(route.startsWith("GET ") && route.endsWith("/scale")))
         asked.push({ node: at, route, params: params as Record<string, unknown> });
       return { data: answers(at, route) } as never;
     },
@@ -79,6 +88,7 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
     clock,
     quotas: quotas.view,
     taskEnd: async (upid) => {
+      await ended;
       if (failing.has(upid.split(":")[1] ?? "")) throw new AppError("operation.failed", "is not Ready");
     },
     calls,
@@ -86,7 +96,7 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
   const create = () => clusters.create({ name: "demo", namespace: undefined, spec }, ctx);
   const told = (): string[] =>
     asked.map(({ node: at, route }) => `${at} ${route.replace("/gpve/nodes/{node}", "")}`);
-  return { records, clusters, create, asked, told, refusing, failing, has, close, board, calls };
+  return { records, clusters, create, asked, told, refusing, failing, ending, offline, close, board, calls };
 }
 
 describe("a cluster on several nodes", () => {
@@ -146,8 +156,33 @@ describe("a cluster on several nodes", () => {
     await close();
   });
 
+  test("is scaled on none of them where one cannot, and its room is not taken", async () => {
+    const { create, clusters, told, asked, refusing, close } = await world();
+    await create();
+    refusing.add("c GET");
+    for (const count of [5, 2]) {
+      asked.length = 0;
+      await expect(clusters.scale("demo", { count }, ctx, "r4")).rejects.toThrow("no VXLAN");
+      expect(told().filter((line) => line.includes("POST"))).toEqual([]);
+      expect(clusters.require("demo").spec.workers).toBe(3);
+    }
+    await close();
+  });
+
+  test("is not scaled while one of them is away", async () => {
+    const { create, clusters, told, asked, offline, close } = await world();
+    await create();
+    asked.length = 0;
+    offline.add("b");
+    await expect(clusters.scale("demo", { count: 5 }, ctx, "r4")).rejects.toThrow(
+      "virtual cluster 'demo' cannot be scaled while nodes that have a part of it are away: b",
+    );
+    expect([told(), clusters.require("demo").spec.workers]).toEqual([[], 3]);
+    await close();
+  });
+
   test("has as many workers as before on all of them where some do not come to one", async () => {
-    const { create, clusters, told, asked, failing, refusing, close } = await world();
+    const { create, clusters, told, asked, failing, refusing, ending, close } = await world();
     await create();
     asked.length = 0;
     failing.add("b");
@@ -161,11 +196,13 @@ describe("a cluster on several nodes", () => {
       "a3",
       "c3",
     ]);
-    // One of them keeps what it has got: nobody is told to give up what counts.
-    [asked.length] = [0];
-    failing.add("a");
-    refusing.add("c GET");
+    // Somebody has volumes there by then: nobody is told to give up what counts.
+    const end = Promise.withResolvers<void>();
+    ending(end.promise);
+    asked.length = 0;
     await clusters.scale("demo", { count: 6 }, ctx, "r5");
+    refusing.add("c GET");
+    end.resolve();
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(clusters.require("demo").spec.workers).toBe(6);
     expect(told().filter((line) => line.includes("POST"))).toHaveLength(3);

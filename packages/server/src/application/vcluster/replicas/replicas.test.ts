@@ -78,6 +78,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     call: async (at: string, route: string, params: object) => {
       if (nodes.get(at)?.health !== "online") throw new AppError("node.unavailable", `${at} is away`);
       if (route.endsWith("/volumes")) return { data: [] } as never;
+      if (route.startsWith("GET ") && route.endsWith("/scale")) return { data: { workers: 3 } } as never;
       asked.push({ node: at, route, params: params as Record<string, unknown> });
       const { vcluster = "" } = params as { readonly vcluster?: string };
       while (slow.has(vcluster)) await new Promise((resolve) => setTimeout(resolve, 5));
