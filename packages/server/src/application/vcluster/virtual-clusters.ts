@@ -7,6 +7,7 @@ import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import type { ClusterQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
+import { leftClusterCollection } from "@gpve/domain/vcluster/left-cluster.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   DEFAULT_TENANT,
@@ -271,6 +272,7 @@ export class VirtualClusters {
           throw new AppError("request.invalid", `there is no tenant '${tenant}'`, {
             errors: { "metadata.namespace": "is no tenant" },
           });
+        requireNothingLeft(tx, named);
         requireNetwork(tx, record);
         requireRoom(tx, quotas, {
           what: `create virtual cluster ${name}`,
@@ -284,6 +286,17 @@ export class VirtualClusters {
       { signal: ctx.signal },
     );
   }
+}
+
+/** A node knows it by its key: what is to go there with that key must not be a new one. */
+function requireNothingLeft(tx: Tx, record: VirtualClusterRecord): void {
+  const left = tx.list(leftClusterCollection).filter(({ value }) => value.key === keyOf(record));
+  if (left.length === 0) return;
+  const nodes = left.map(({ value }) => value.node).join(", ");
+  throw new AppError(
+    "object.conflict",
+    `a virtual cluster '${record.name}' was deleted while a node was away that still has something of it (${nodes}): choose another name until that is back, or remove the node (gpvectl node remove)`,
+  );
 }
 
 /** Two that were made at once have not chosen the same one. */
