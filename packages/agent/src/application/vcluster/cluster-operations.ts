@@ -13,6 +13,7 @@ import type {
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
+import { Halted } from "@gpve/kit/operation/halt.ts";
 import type { Workers } from "../vnode/workers.ts";
 import type { ClusterPhases } from "./cluster-phases.ts";
 import { ALLOWED, type Allowed, requirePhase } from "./require-phase.ts";
@@ -100,7 +101,8 @@ export function clusterOperations(deps: ClusterOperationDeps): {
       try {
         await run(ctx);
       } catch (err) {
-        phases.fail(ctx.args.name, err);
+        // Cut off by the end of this process, it goes on at the next start.
+        if (!(ctx.signal.reason instanceof Halted)) phases.fail(ctx.args.name, err);
         throw err;
       }
     },

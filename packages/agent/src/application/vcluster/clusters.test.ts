@@ -40,7 +40,7 @@ const refusedPatches: Readonly<Record<string, string>> = { "1.35.6": "1.35.4" };
 
 async function world(here: readonly string[] = ["1.36.4"]) {
   const host = new FakeClusterHost();
-  const { engine } = testEngine();
+  const { engine, journal } = testEngine();
   const brought: string[] = [];
   const bindings: unknown[] = [];
   const awoken: string[] = [];
@@ -69,6 +69,17 @@ async function world(here: readonly string[] = ["1.36.4"]) {
   engine.register(scale);
   for (const operation of others) engine.register(operation);
   await engine.start();
+  /** The agent ends in the midst of things, and begins again. */
+  const restart = async () => {
+    await engine.stop(0);
+    const between = host.get("demo")?.phase;
+    const next = testEngine({ journal });
+    next.engine.register(create);
+    next.engine.register(scale);
+    for (const operation of others) next.engine.register(operation);
+    await next.engine.start();
+    return between;
+  };
   const routes = clusterRoutes({
     host,
     vnodes,
@@ -103,7 +114,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     return ended.state === "done" ? "done" : `${ended.state}: ${ended.error ?? ""}`;
   };
   const make = (spec: object = {}) => run("POST /gpve/nodes/{node}/vclusters", { spec });
-  return { host, run, make, routes, brought, vnodes, api, clock, bindings, awoken };
+  return { host, run, make, routes, brought, vnodes, api, clock, bindings, awoken, restart };
 }
 const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
 const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";
@@ -507,6 +518,19 @@ describe("workers that do not come", () => {
       spec: { workers: 1, pools: [{ name: "build", count: 2 }] },
     });
     expect(vnodes.list("demo").map(({ name }) => name)).toEqual(["worker-1", "build-1", "build-2"]);
+  });
+
+  test("before the agent is started again come afterwards: nothing of it has failed", async () => {
+    const { host, make, run, vnodes, api, restart } = await world();
+    await make({ workerNodes: { count: 1 } });
+    api.neverReady = true;
+    run(at("scale"), { workers: 2 }).catch(() => undefined);
+    await expect.poll(() => vnodes.running.size).toBe(2);
+    const between = restart();
+    api.neverReady = false;
+    expect(await between).toBe("Scaling");
+    await expect.poll(() => host.get("demo")).toMatchObject({ phase: "Running", spec: { workers: 2 } });
+    expect(host.phases).not.toContain("Failed");
   });
 
   test("in a cluster that is to have fewer leave it Failed: what did not go is still there", async () => {
