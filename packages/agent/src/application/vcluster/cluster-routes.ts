@@ -21,7 +21,7 @@ import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/fr
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
 import { readSleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
-import { requireNoVolumes } from "@gpve/domain/vcluster/volumes-in-use.ts";
+import { requireNoVolumes } from "@gpve/domain/vcluster/vnode/volumes-in-use.ts";
 import { guardKind } from "@gpve/domain/vcluster/vnode/guard.ts";
 import {
   readVirtualClusterSpec,

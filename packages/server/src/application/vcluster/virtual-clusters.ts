@@ -7,7 +7,7 @@ import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import type { ClusterQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
-import { leftClusterCollection } from "@gpve/domain/vcluster/left-cluster.ts";
+import { leftClusterCollection } from "@gpve/domain/vcluster/standby/left-cluster.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   DEFAULT_TENANT,
@@ -40,7 +40,7 @@ import {
   requireAlone,
   workingNodes,
 } from "./replicas/replica-nodes.ts";
-import { removeCluster, type RemoveDeps, removeFrom } from "./remove-cluster.ts";
+import { removeCluster, type RemoveDeps, removeFrom } from "./removal/remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
 import { type ScaleAsk, scaleCluster, type ScaleDeps } from "./scale-cluster.ts";

@@ -2,7 +2,7 @@
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { type LeftCluster, leftClusterCollection } from "@gpve/domain/vcluster/left-cluster.ts";
+import { type LeftCluster, leftClusterCollection } from "@gpve/domain/vcluster/standby/left-cluster.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";

@@ -4,9 +4,9 @@ import { isAppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
-import { requireNoVolumes } from "@gpve/domain/vcluster/volumes-in-use.ts";
-import type { NodeCalls } from "../node/call-agent.ts";
-import { runtimeOn } from "./replicas/replica-nodes.ts";
+import { requireNoVolumes } from "@gpve/domain/vcluster/vnode/volumes-in-use.ts";
+import type { NodeCalls } from "../../node/call-agent.ts";
+import { runtimeOn } from "../replicas/replica-nodes.ts";
 
 export interface RemovableDeps {
   readonly board: NodeBoard;

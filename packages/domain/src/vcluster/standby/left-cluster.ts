@@ -1,5 +1,5 @@
 // What deleted virtual clusters have on nodes that were away then: it goes as soon as its node is back.
-import { unknownShape } from "../record/collection.ts";
+import { unknownShape } from "../../record/collection.ts";
 
 /** Written by servers, and by them alone. */
 export interface LeftCluster {

@@ -4,7 +4,7 @@ import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import { leftClusterCollection, leftClusterId } from "@gpve/domain/vcluster/left-cluster.ts";
+import { leftClusterCollection, leftClusterId } from "@gpve/domain/vcluster/standby/left-cluster.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { standbyLineId } from "@gpve/domain/vcluster/standby/standby.ts";
 import {
@@ -15,9 +15,9 @@ import {
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import type { NodeCalls } from "../node/call-agent.ts";
-import { nodeRecords } from "../node/collections.ts";
-import { isRefusal } from "../node/is-refusal.ts";
+import type { NodeCalls } from "../../node/call-agent.ts";
+import { nodeRecords } from "../../node/collections.ts";
+import { isRefusal } from "../../node/is-refusal.ts";
 import { requireRemovable } from "./require-removable.ts";
 
 export interface RemoveDeps {
