@@ -130,6 +130,8 @@ export function composeKinds(
     placer: parts.scheduler.placer,
     calls,
     taskEnd: ended,
+    log: parts.shared.log,
+    shutdown: parts.stop,
   });
   const alone = standDown({ ...parts, calls });
   const vclusterUpgrades = new ClusterUpgrades({

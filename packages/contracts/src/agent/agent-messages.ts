@@ -110,13 +110,16 @@ export const VclusterAuthorityAnswer = answer({
 });
 export const VclusterRequest = request({ vcluster, tenant });
 export const VclusterWorkRequest = request({ vcluster, tenant, requestId });
-/** `keepVolumes`: it lives on, on other nodes; what its persistent volumes have here is put aside. */
+/** `keepVolumes`: it lives on, on other nodes; what its persistent volumes have here is put aside. `force`: they go with it. */
 export const VclusterDeleteRequest = request({
   vcluster,
   tenant,
   requestId,
   keepVolumes: Type.Optional(Type.Boolean()),
+  force: Type.Optional(Type.Boolean()),
 });
+/** Persistent volumes that its workers have here now. */
+export const VclusterVolumesAnswer = Type.Array(answer({ vnode: Type.String(), name: Type.String() }));
 /** Of one cluster where it is named, else of all that the node has. */
 export const VclusterPodsAnswer = Type.Array(
   answer({
@@ -137,6 +140,15 @@ export const VclusterScaleRequest = request({
   pool: Type.Optional(Type.String()),
   requestId,
 });
+/** Whether it could have as many: refused as the work itself. */
+export const VclusterScalableRequest = request({
+  vcluster,
+  tenant,
+  workers: Type.Integer({ minimum: 0, maximum: 1000 }),
+  pool: Type.Optional(Type.String()),
+});
+/** How many it is to have now. */
+export const VclusterScalableAnswer = answer({ workers: Type.Integer({ minimum: 0 }) });
 export const VclusterSleepRequest = request({
   vcluster,
   tenant,

@@ -3,6 +3,7 @@
 import type { Static } from "typebox";
 import type { DeclaredRoute } from "../pve/routes.ts";
 import * as message from "./agent-messages.ts";
+import { componentRoutes } from "./component-routes.ts";
 import { type AgentRouteDecl, check, like, perm, route } from "./route-declaration.ts";
 import * as moves from "./vcluster-move-messages.ts";
 import * as saves from "./vcluster-save-messages.ts";
@@ -13,13 +14,6 @@ const makeImage = check([
   "and",
   perm("/nodes/{node}", "Sys.Modify"),
   perm("/storage/{storage}", "Datastore.AllocateTemplate"),
-  ["or", perm("/", "Sys.Audit", "Sys.Modify"), perm("/nodes/{node}", "Sys.AccessNetwork")],
-]);
-
-/** Only from the addresses of the catalogue, but the node is the one that fetches. */
-const installComponent = check([
-  "and",
-  perm("/nodes/{node}", "Sys.Modify"),
   ["or", perm("/", "Sys.Audit", "Sys.Modify"), perm("/nodes/{node}", "Sys.AccessNetwork")],
 ]);
 
@@ -37,27 +31,7 @@ export const agentRoutes = {
   "POST /gpve/nodes/{node}/images/{image}/pull": route(makeImage, message.ImageRequest, message.UpidAnswer),
   "POST /gpve/nodes/{node}/images/{image}/build": route(makeImage, message.ImageRequest, message.UpidAnswer),
 
-  "GET /gpve/nodes/{node}/components": route(
-    check(perm("/nodes/{node}", "Sys.Audit")),
-    message.ComponentsRequest,
-    message.ComponentsAnswer,
-  ),
-  "POST /gpve/nodes/{node}/components/{component}/install": route(
-    installComponent,
-    message.ComponentInstallRequest,
-    message.UpidAnswer,
-  ),
-  "POST /gpve/nodes/{node}/components/{component}/verify": route(
-    check(perm("/nodes/{node}", "Sys.Audit")),
-    message.ComponentVerifyRequest,
-    message.UpidAnswer,
-  ),
-  // Programs that somebody brings run as root on this node: only root may bring them.
-  "POST /gpve/nodes/{node}/components/{component}/import": route(
-    null,
-    message.ComponentImportRequest,
-    message.UpidAnswer,
-  ),
+  ...componentRoutes,
 
   "POST /gpve/nodes/{node}/vclusters": route(
     check(perm("/pool/{tenant}", "VC.Allocate")),
@@ -68,6 +42,12 @@ export const agentRoutes = {
     check(perm("/pool/{tenant}", "VC.Allocate")),
     message.VclusterDeleteRequest,
     message.UpidAnswer,
+  ),
+  // Who deletes it is told what would go with it.
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/volumes": route(
+    check(perm("/pool/{tenant}", "VC.Allocate")),
+    message.VclusterRequest,
+    message.VclusterVolumesAnswer,
   ),
   "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": route(
     check(perm("/pool/{tenant}", "VC.Power")),
@@ -103,6 +83,11 @@ export const agentRoutes = {
     check(perm("/pool/{tenant}", "VC.Config")),
     message.VclusterScaleRequest,
     message.UpidAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    message.VclusterScalableRequest,
+    message.VclusterScalableAnswer,
   ),
   "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": route(
     check(perm("/pool/{tenant}", "VC.Power")),

@@ -22,6 +22,11 @@ describe("phases of a virtual cluster", () => {
     expect(nextVcPhase("Stopped", "ScaleRequested")).toBeUndefined();
   });
 
+  test("a cluster whose new workers do not come is Running, as before", () => {
+    expect(nextVcPhase("Scaling", "ScaleUndone")).toBe("Running");
+    expect(nextVcPhase("Running", "WorkFailed")).toBeUndefined();
+  });
+
   test("no event leads to two places", () => {
     const keys = vcPhases.transitions.map(({ from, event }) => `${from} ${event}`);
     expect(new Set(keys).size).toBe(keys.length);

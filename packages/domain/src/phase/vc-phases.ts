@@ -9,6 +9,7 @@ export type VcEvent =
   | "UpgradeCompleted"
   | "ScaleRequested"
   | "ScaleCompleted"
+  | "ScaleUndone"
   | "MigrateRequested"
   | "MigrateCompleted"
   | "StopRequested"
@@ -104,6 +105,13 @@ export const vcPhases: StateMachine<VcPhase, VcEvent> = {
       effect: "none",
     },
     {
+      from: "Scaling",
+      event: "ScaleUndone",
+      to: "Running",
+      when: "a worker that was to come did not get ready",
+      effect: "those that came go again and their room is given back; the reason is kept in its conditions",
+    },
+    {
       from: "Running",
       event: "MigrateRequested",
       to: "Migrating",
@@ -143,7 +151,7 @@ export const vcPhases: StateMachine<VcPhase, VcEvent> = {
     failed("Provisioning", "keys or network could not be made"),
     failed("Initializing", "a part of the control plane did not start or did not get ready"),
     failed("Upgrading", "neither the new nor the old version could be started"),
-    failed("Scaling", "a worker did not get ready or did not go"),
+    failed("Scaling", "a worker did not go"),
     failed("Migrating", "it answers on neither node"),
     {
       from: "Failed",

@@ -8,7 +8,7 @@ import { onTestFinished } from "vitest";
 import { cacheReader } from "../application/v1/adapter.ts";
 import { clusterKeyFor } from "../application/vcluster/cluster-names.ts";
 import { VirtualClusters } from "../application/vcluster/virtual-clusters.ts";
-import { noPlaces } from "./quiet-kinds.ts";
+import { noPlaces, quietWatch } from "./quiet-kinds.ts";
 import { openQuotaServer, putTenants, reportOf } from "./quota-world.ts";
 
 export const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -26,17 +26,24 @@ export async function vclusterWorld() {
   server.board.accept(reportOf([], clock.now()));
   const asked: { route: string; params: unknown }[] = [];
   let answer: () => unknown = () => UPID;
+  let volumes: readonly object[] = [];
+  let task: () => Promise<void> = async () => undefined;
+  let workers = 0;
   const clusters = new VirtualClusters({
+    ...quietWatch,
     placer: noPlaces,
     records: server.records,
     board: server.board,
     clock,
     quotas: server.quotas.view,
-    taskEnd: async () => undefined,
+    taskEnd: () => task(),
     calls: {
       call: async (_node, route, params) => {
+        const data = answer();
+        if (route.endsWith("/volumes")) return { data: volumes } as never;
+        if (route.startsWith("GET ") && route.endsWith("/scale")) return { data: { workers } } as never;
         asked.push({ route, params });
-        return { data: answer() } as never;
+        return { data } as never;
       },
     },
   });
@@ -53,5 +60,13 @@ export async function vclusterWorld() {
   const answers = (say: () => unknown) => {
     answer = say;
   };
-  return { ...server, clusters, create, names, key, asked, answers, clock };
+  /** As its node has them now, whatever it has told. */
+  const hasVolumes = (...now: readonly string[]) => {
+    volumes = now.map((volume) => ({ vnode: "worker-1", name: volume }));
+  };
+  /** The end of tasks from now on, and how many workers its node has then. */
+  const ends = (say: () => Promise<void>, has: number) => {
+    [task, workers] = [say, has];
+  };
+  return { ...server, ends, clusters, create, names, key, asked, answers, hasVolumes, clock };
 }

@@ -11,8 +11,9 @@ import type {
   KeptClusters,
 } from "@gpve/domain/vcluster/ports.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
+import { Halted } from "@gpve/kit/operation/halt.ts";
 import type { Workers } from "../vnode/workers.ts";
 import type { ClusterPhases } from "./cluster-phases.ts";
 import { ALLOWED, type Allowed, requirePhase } from "./require-phase.ts";
@@ -56,12 +57,16 @@ export interface ScaleArgs extends ClusterArgs {
 }
 
 type State = Record<string, never>;
+type ScaleState = {
+  /** How many there were. */
+  before?: number;
+};
 type Ctx = StepContext<ClusterArgs, State>;
 
 export interface ClusterOperationDeps {
   readonly host: KeptClusters & ClusterGround & ClusterRuns & ClusterDoors;
   readonly phases: ClusterPhases;
-  readonly workers: Pick<Workers, "bring" | "stop" | "remove">;
+  readonly workers: Pick<Workers, "bring" | "stop" | "remove" | "giveBack">;
   /** Makes a backup the content of a cluster that has not been started yet. */
   readonly fill: (
     cluster: KeptCluster,
@@ -77,7 +82,7 @@ export interface ClusterOperationDeps {
 export function clusterOperations(deps: ClusterOperationDeps): {
   readonly create: OperationDefinition<NewClusterArgs, State>;
   readonly restore: OperationDefinition<NewClusterArgs, State>;
-  readonly scale: OperationDefinition<ScaleArgs, State>;
+  readonly scale: OperationDefinition<ScaleArgs, ScaleState>;
   readonly others: readonly OperationDefinition<ClusterArgs, State>[];
 } {
   const { host, phases, workers } = deps;
@@ -96,7 +101,8 @@ export function clusterOperations(deps: ClusterOperationDeps): {
       try {
         await run(ctx);
       } catch (err) {
-        phases.fail(ctx.args.name, err);
+        // Cut off by the end of this process, it goes on at the next start.
+        if (!(ctx.signal.reason instanceof Halted)) phases.fail(ctx.args.name, err);
         throw err;
       }
     },
@@ -113,6 +119,27 @@ export function clusterOperations(deps: ClusterOperationDeps): {
       ctx.warn(`what was started of it is left: ${messageOf(err)}`);
     }
     phases.save({ ...phases.require(name), message });
+  };
+  /** What runs in it has nothing to do with workers that do not come: it goes on with those that it had. */
+  const asBefore = async (
+    ctx: StepContext,
+    cluster: KeptCluster,
+    {
+      pool,
+      before,
+      err,
+    }: { readonly pool: string | undefined; readonly before: number; readonly err: unknown },
+  ): Promise<void> => {
+    try {
+      const left = await workers.giveBack(cluster, { pool, most: before }, ctx);
+      const { name, spec } = phases.require(cluster.name);
+      const has = left === 1 ? "1 worker" : `${left} workers`;
+      const where = pool === undefined ? "" : ` in pool ${pool}`;
+      const message = `it has ${has}${where}${left === before ? " as before" : ""}: more did not come: ${messageOf(err)}`;
+      phases.go(name, "ScaleUndone", { spec: withWorkers(spec, pool, left), message });
+    } catch (left) {
+      ctx.warn(`what was begun of its new workers is left: ${messageOf(left)}`);
+    }
   };
   const bringUp = [
     step("provision", 1, async (ctx) => {
@@ -176,16 +203,25 @@ export function clusterOperations(deps: ClusterOperationDeps): {
     scale: {
       type: SCALE_CLUSTER,
       onCrash: "resume",
+      initialState: () => ({}),
       steps: [
-        step("scale", 1, async (ctx) => {
-          const { name } = ctx.args;
-          const { workers: count, pool } = ctx.args as ScaleArgs;
-          if (!during(ctx, "Scaling")) phases.go(name, "ScaleRequested");
+        step("scale", 1, async (plain) => {
+          const ctx = plain as unknown as StepContext<ScaleArgs, ScaleState>;
+          const { name, workers: count, pool } = ctx.args;
+          const before = (ctx.state.before ??= workersIn(phases.require(name).spec, pool));
+          await ctx.checkpoint();
+          if (!during(plain, "Scaling")) phases.go(name, "ScaleRequested");
           const kept = phases.require(name);
           const now = phases.save({ ...kept, spec: withWorkers(kept.spec, pool, count) });
-          await workers.bring(now, ctx);
+          try {
+            await workers.bring(now, ctx);
+          } catch (err) {
+            // Who ends it, ends it now; and one that did not go is still there.
+            if (!ctx.signal.aborted && count > before) await asBefore(ctx, now, { pool, before, err });
+            throw err;
+          }
           phases.go(name, "ScaleCompleted");
-        }) as unknown as Step<ScaleArgs, State>,
+        }) as unknown as Step<ScaleArgs, ScaleState>,
       ],
     },
     others: [

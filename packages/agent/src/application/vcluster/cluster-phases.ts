@@ -26,7 +26,11 @@ export class ClusterPhases {
   }
 
   /** Throws where the event is none of its phase. */
-  go(name: string, event: VcEvent, more: Partial<Pick<KeptCluster, "isWanted">> = {}): KeptCluster {
+  go(
+    name: string,
+    event: VcEvent,
+    more: Partial<Pick<KeptCluster, "isWanted" | "message" | "spec">> = {},
+  ): KeptCluster {
     const { message: _old, asleep: _before, wakeAt: _then, ...kept } = this.require(name);
     const phase = nextVcPhase(kept.phase, event);
     if (phase === undefined)

@@ -21,13 +21,19 @@ import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/fr
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
 import { readSleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
+import { requireNoVolumes } from "@gpve/domain/vcluster/vnode/volumes-in-use.ts";
 import { guardKind } from "@gpve/domain/vcluster/vnode/guard.ts";
 import {
   readVirtualClusterSpec,
   shownVirtualClusterSpec,
   type VirtualClusterSpec,
 } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { extraVnodes, totalWorkers, withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import {
+  extraVnodes,
+  totalWorkers,
+  withWorkers,
+  workersIn,
+} from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
@@ -57,6 +63,7 @@ type ClusterRoute =
   | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"
+  | `GET /gpve/nodes/{node}/vclusters/{vcluster}/${"volumes" | "scale"}`
   | "GET /gpve/nodes/{node}/vcluster-pods"
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/log";
 
@@ -95,6 +102,20 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     // To be woken it would wait until its workers have come.
     const woken = phase === "Scaling" ? Promise.resolve() : deps.awake(name);
     return woken.then(() => requireAnswering(own(asked)));
+  };
+  /** Throws where it cannot have as many. */
+  const scalable = ({
+    workers,
+    pool,
+    ...asked
+  }: NamedCluster & { readonly workers: number; readonly pool?: string }): KeptCluster => {
+    const kept = running(asked);
+    const { name, spec, version } = kept;
+    // As many are refused as at the creation.
+    const wanted = readVirtualClusterSpec(shownVirtualClusterSpec(withWorkers(spec, pool, workers)));
+    if (workers > 0) requireGuard(version);
+    requireEmpty(deps.vnodes, name, wanted);
+    return kept;
   };
   const work =
     (type: string, allowed: Allowed) =>
@@ -152,8 +173,11 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     },
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}": (asked, ctx) => {
       // One that never came here is as good as gone.
-      if (host.get(asked.vcluster) !== undefined) own(asked);
-      const { vcluster: name, keepVolumes, requestId } = asked;
+      const kept = host.get(asked.vcluster) === undefined ? undefined : own(asked);
+      const { vcluster: name, keepVolumes, force, requestId } = asked;
+      // As it is now: what servers know was so a moment ago.
+      if (kept !== undefined && force !== true && keepVolumes !== true)
+        requireNoVolumes(calledOf(kept), volumesLeft(deps.vnodes, kept).length);
       return submit(DELETE_CLUSTER, { name, ...given({ keepVolumes }) }, requestId, ctx);
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": async (asked, ctx) => {
@@ -165,15 +189,15 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/stop": work(STOP_CLUSTER, ALLOWED.stop),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/retry": work(RETRY_CLUSTER, ALLOWED.retry),
-    "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale": ({ workers, pool, requestId, ...asked }, ctx) => {
-      const { name, spec, version } = running(asked);
-      // As many are refused as at the creation.
-      const wanted = readVirtualClusterSpec(shownVirtualClusterSpec(withWorkers(spec, pool, workers)));
-      if (workers > 0) requireGuard(version);
-      requireNoVolumes(deps.vnodes, name, wanted);
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale": ({ requestId, ...asked }, ctx) => {
+      const { name } = scalable(asked);
+      const { workers, pool } = asked;
       const args = { name, workers, ...given({ pool }) };
       return deps.awake(name).then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
     },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale": (asked) => ({
+      workers: workersIn(scalable(asked).spec, asked.pool),
+    }),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": work(WAKE_CLUSTER, ALLOWED.wake),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": ({ mode, ...asked }, ctx) =>
       submit(SLEEP_CLUSTER, { name: running(asked).name, mode }, asked.requestId, ctx),
@@ -200,6 +224,8 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       return null;
     },
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods": (asked) => podRows(deps.vnodes, own(asked)),
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/volumes": (asked) =>
+      host.get(asked.vcluster) === undefined ? [] : volumesLeft(deps.vnodes, own(asked)),
     "GET /gpve/nodes/{node}/vcluster-pods": () =>
       host.list().flatMap((cluster) => podRows(deps.vnodes, cluster)),
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/log": ({ audit, ...asked }) => {
@@ -219,12 +245,19 @@ function podRows(vnodes: ClusterRouteDeps["vnodes"], cluster: KeptCluster): Vclu
     );
 }
 
-/** A volume is a folder of its worker, and would go with it. */
-function requireNoVolumes(
+/** Of one that is going already, they were judged when that began. */
+function volumesLeft(
   vnodes: ClusterRouteDeps["vnodes"],
-  cluster: string,
-  wanted: VirtualClusterSpec,
-): void {
+  { name, phase }: KeptCluster,
+): { readonly vnode: string; readonly name: string }[] {
+  if (phase === "Terminating") return [];
+  return vnodes
+    .list(name)
+    .flatMap((vnode) => vnodes.volumes(name, vnode).map((each) => ({ vnode: vnode.name, name: each })));
+}
+
+/** A volume is a folder of its worker, and would go with it. */
+function requireEmpty(vnodes: ClusterRouteDeps["vnodes"], cluster: string, wanted: VirtualClusterSpec): void {
   for (const vnode of extraVnodes(wanted, vnodes.list(cluster))) {
     const has = vnodes.volumes(cluster, vnode);
     if (has.length === 0) continue;

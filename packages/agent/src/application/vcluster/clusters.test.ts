@@ -1,112 +1,14 @@
-import { AppError } from "@gpve/contracts/errors.ts";
 import { describe, expect, test } from "vitest";
-import type { Component } from "@gpve/domain/component/component.ts";
-import type { InstalledComponent } from "@gpve/domain/component/ports.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
-import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
+import { at, base, clustersWorld as world, ctx, DELETE } from "../../testing/clusters-world.ts";
 import { FakeClusterHost } from "../../testing/fake-cluster-host.ts";
-import { FakeClusterApi, FakeVnodeHost } from "../../testing/fake-vnode-host.ts";
-import { Workers } from "../vnode/workers.ts";
 import { clusterOperations, CREATE_CLUSTER } from "./cluster-operations.ts";
 import { ClusterPhases } from "./cluster-phases.ts";
-import { clusterRoutes } from "./cluster-routes.ts";
 import { KeepClusters } from "./keep-clusters.ts";
-
-const kubernetes: Component = {
-  name: "kubernetes",
-  about: "",
-  programs: [],
-  releases: ["1.36.4", "1.35.6"].map((version) => ({ version, sources: () => [] })),
-};
-const installed = (version: string): InstalledComponent => ({
-  name: "kubernetes",
-  version,
-  origin: "go",
-  installedAt: 1,
-  programs: {},
-});
-const ctx = {
-  actor: { authid: "joe@pve" },
-  signal: new AbortController().signal,
-} as unknown as RequestContext;
-const base = { node: "n1", vcluster: "demo", tenant: "shop", requestId: "r" };
-/** What nobody has, and what can be had instead. */
-const refusedPatches: Readonly<Record<string, string>> = { "1.35.6": "1.35.4" };
-
-async function world(here: readonly string[] = ["1.36.4"]) {
-  const host = new FakeClusterHost();
-  const { engine } = testEngine();
-  const brought: string[] = [];
-  const bindings: unknown[] = [];
-  const awoken: string[] = [];
-  const phases = new ClusterPhases(host, () => undefined);
-  const vnodes = new FakeVnodeHost();
-  const api = new FakeClusterApi();
-  const clock = new FakeClock();
-  const workers = new Workers({
-    vnodes,
-    api: api.call,
-    clock,
-    ensureComponent: async (name) => void brought.push(name),
-  });
-  const { create, scale, others } = clusterOperations({
-    host,
-    phases,
-    workers,
-    ensureComponent: async (name, version, { signal }) => {
-      brought.push(`${name} ${version}`);
-      if (version === "1.99.9") await clock.sleep(600_000, signal);
-    },
-    etcdVersion: () => "3.6.8",
-    fill: async () => undefined,
-  });
-  engine.register(create);
-  engine.register(scale);
-  for (const operation of others) engine.register(operation);
-  await engine.start();
-  const routes = clusterRoutes({
-    host,
-    vnodes,
-    engine,
-    clock,
-    api: async (_cluster, { path }) =>
-      path.endsWith("/clusterrolebindings")
-        ? { status: bindings.length === 0 ? 503 : 200, body: { items: bindings } }
-        : { status: 404, body: {} },
-    catalogue: [kubernetes],
-    components: { list: () => here.map(installed) },
-    awake: async (name) => void awoken.push(name),
-    auditLines: () => ["{}"],
-    obtainable: async (version) => refusedPatches[version] ?? version,
-    hostNetworks: () => [{ network: "10.17.0.2/16", what: "of eth0 of the node" }],
-    requireKata: () => Promise.reject(new AppError("request.invalid", "no Kata here")),
-    volumeStorage: async (storage: string) => {
-      if (storage !== "fast") throw new AppError("request.invalid", `storage '${storage}' does not exist`);
-    },
-    requireIssuer: ({ issuerUrl }) =>
-      issuerUrl.includes("nowhere")
-        ? Promise.reject(new AppError("request.invalid", "this node cannot look up 'nowhere'"))
-        : Promise.resolve(),
-  });
-  let asked = 0;
-  const run = async (route: string, more: object = {}): Promise<string> => {
-    const handler = routes[route as keyof typeof routes] as (
-      asked: object,
-      ctx: RequestContext,
-    ) => Promise<string>;
-    const ended = await engine.wait(await handler({ ...base, requestId: `r${++asked}`, ...more }, ctx));
-    return ended.state === "done" ? "done" : `${ended.state}: ${ended.error ?? ""}`;
-  };
-  const make = (spec: object = {}) => run("POST /gpve/nodes/{node}/vclusters", { spec });
-  return { host, run, make, routes, brought, vnodes, api, clock, bindings, awoken };
-}
-const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
-const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";
 
 describe("level L2", () => {
   test("is refused by a node that has no Kata, whatever a server believed", async () => {
@@ -374,6 +276,7 @@ describe("the life of a virtual cluster", () => {
           bring: async () => undefined,
           stop: async () => undefined,
           remove: async () => undefined,
+          giveBack: async () => 0,
         };
         engine.register(
           clusterOperations({
@@ -394,35 +297,6 @@ describe("the life of a virtual cluster", () => {
       },
     });
     expect(report.runs).toBeGreaterThan(10);
-  });
-});
-
-describe("workers", () => {
-  test("are scaled, and their pods are told; older versions get none", async () => {
-    const { host, make, run, vnodes, routes } = await world();
-    await make({ workerNodes: { count: 1 } });
-    expect(await run(at("scale"), { workers: 2 })).toBe("done");
-    expect([host.get("demo")?.spec.workers, vnodes.running.size]).toEqual([2, 2]);
-    expect(host.phases).toContain("Scaling");
-    await expect(run(at("scale"), { workers: 999 })).rejects.toThrow("room for 200 workers");
-    await expect(run(at("scale"), { workers: 1, tenant: "evil" })).rejects.toThrow("there is no virtual");
-    vnodes.podsOf.set("demo/worker-2", [{ namespace: "default", name: "web", uid: "u" }]);
-    const row = { vcluster: "demo", tenant: "shop", vnode: "worker-2", namespace: "default", name: "web" };
-    const pods = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"];
-    expect(await pods(base, ctx)).toEqual([{ ...row, uid: "u" }]);
-    expect(() => pods({ ...base, tenant: "evil" }, ctx)).toThrow("there is no virtual cluster");
-    expect(await routes["GET /gpve/nodes/{node}/vcluster-pods"]({ node: "n1" }, ctx)).toHaveLength(1);
-    vnodes.folders.add("demo/worker-2/pvc-1");
-    await expect(run(at("scale"), { workers: 1 })).rejects.toThrow(
-      "worker-2 has a persistent volume, which would go with it: delete what claims it first (pvc-1;",
-    );
-    vnodes.broken.add("start");
-    expect(await run(at("scale"), { workers: 3 })).toContain("start is broken");
-    expect(host.get("demo")?.phase).toBe("Failed");
-    const old = await world(["1.31.9"]);
-    await expect(old.make({ workerNodes: { count: 1 }, kubernetesVersion: "1.31" })).rejects.toThrow(
-      "workers need Kubernetes 1.32 or newer",
-    );
   });
 });
 

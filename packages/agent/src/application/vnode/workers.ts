@@ -9,7 +9,13 @@ import { kataRuntimeClass } from "@gpve/domain/vcluster/vnode/kata.ts";
 import { localStorageClass } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { KeptVnode } from "@gpve/domain/vcluster/vnode/vnode.ts";
-import { extraVnodes, totalWorkers, wantedVnodes } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import {
+  extraVnodes,
+  totalWorkers,
+  wantedVnodes,
+  withWorkers,
+  workersIn,
+} from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { StepContext } from "@gpve/kit/operation/definition.ts";
 import { drainNode } from "./drain-node.ts";
@@ -121,6 +127,24 @@ export class Workers {
       await tried(() => expectStatus(api, cluster, { method: "DELETE", path }, [200, 202, 404], ctx.signal));
     await vnodes.remove(cluster, vnode);
     ctx.log(`${vnode.name} is gone`);
+  }
+
+  /** Those of a group beyond `most` go again, but for those on which somebody has volumes by now. Answers with how many stay. */
+  async giveBack(
+    cluster: KeptCluster,
+    { pool, most }: { readonly pool: string | undefined; readonly most: number },
+    ctx: StepContext,
+  ): Promise<number> {
+    const { vnodes } = this.#deps;
+    const { name, spec } = cluster;
+    let count = workersIn(spec, pool);
+    const areEmpty = (): boolean =>
+      extraVnodes(withWorkers(spec, pool, count - 1), vnodes.list(name)).every(
+        (vnode) => vnodes.volumes(name, vnode).length === 0,
+      );
+    while (count > most && areEmpty()) count--;
+    await this.#dropExtra({ ...cluster, spec: withWorkers(spec, pool, count) }, ctx);
+    return count;
   }
 
   /** Those beyond what it shall have leave, the last first. */

@@ -14,7 +14,7 @@ import { ClusterSaves } from "./cluster-saves.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { joinedNode } from "../../testing/joined-node.ts";
-import { noPlaces } from "../../testing/quiet-kinds.ts";
+import { noPlaces, quietWatch } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vcbackup:demo:root@pam:";
 const ARCHIVE = "local:backup/vzdump-vc-demo_a-2026_01_02-03_04_05.tar.gz";
@@ -64,7 +64,7 @@ async function world() {
       },
     },
   };
-  const vclusters = new VirtualClusters({ ...deps, placer: noPlaces });
+  const vclusters = new VirtualClusters({ ...deps, ...quietWatch, placer: noPlaces });
   /** Whose etcd was to go on alone first. */
   const alone: string[] = [];
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

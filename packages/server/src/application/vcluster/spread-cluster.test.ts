@@ -13,7 +13,7 @@ import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { PodMapping } from "./pod-mapping.ts";
 import { freeNetwork, spreadNodes } from "./spread-cluster.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
-import { noPlaces, quietKinds } from "../../testing/quiet-kinds.ts";
+import { noPlaces, quietKinds, quietWatch } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const spec = { workerNodes: { count: 3 }, scheduling: { spread: true } };
@@ -47,10 +47,25 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
   const close = () => server.close();
   const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
   const refusing = new Set<string>();
-  const board = boardOf(names);
+  /** Nodes to which new workers do not come. */
+  const failing = new Set<string>();
+  let ended = Promise.resolve();
+  const ending = (until: Promise<void>): void => {
+    ended = until;
+  };
+  const all = boardOf(names);
+  /** Nodes that are away. */
+  const offline = new Set<string>();
+  const get: NodeBoard["get"] = (node) => {
+    const view = all.get(node);
+    return view !== undefined && offline.has(node) ? { ...view, health: "offline" } : view;
+  };
+  const board: NodeBoard = { ...all, get };
   const answers = (at: string, route: string): unknown => {
-    if (refusing.has(`${at} ${route.split(" ", 1)[0]}`))
-      throw new AppError("feature.unsupported", "no VXLAN");
+    if (refusing.has(`${at} ${route.split(" ", 1)[0]}`)) throw new AppError("object.conflict", "no VXLAN");
+    if (route.endsWith("/volumes")) return [];
+    if (route.startsWith("GET ") && route.endsWith("/scale")) return { workers: 3 };
+    if (route.endsWith("/scale")) return UPID.replace("n1", at);
     if (route.endsWith("/authority")) return { version: "1.36.3", secrets: { "ca.key": "KEY" } };
     if (route.endsWith("/pods"))
       return at === "b"
@@ -60,23 +75,28 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
   };
   const calls = {
     call: async (at: string, route: string, params: object) => {
-      asked.push({ node: at, route, params: params as Record<string, unknown> });
+      if (!route.endsWith("/volumes") && !(route.startsWith("GET ") && route.endsWith("/scale")))
+        asked.push({ node: at, route, params: params as Record<string, unknown> });
       return { data: answers(at, route) } as never;
     },
   };
   const clusters = new VirtualClusters({
+    ...quietWatch,
     placer: noPlaces,
     records,
     board,
     clock,
     quotas: quotas.view,
-    taskEnd: async () => undefined,
+    taskEnd: async (upid) => {
+      await ended;
+      if (failing.has(upid.split(":")[1] ?? "")) throw new AppError("operation.failed", "is not Ready");
+    },
     calls,
   });
   const create = () => clusters.create({ name: "demo", namespace: undefined, spec }, ctx);
   const told = (): string[] =>
     asked.map(({ node: at, route }) => `${at} ${route.replace("/gpve/nodes/{node}", "")}`);
-  return { records, clusters, create, asked, told, refusing, close, board, calls };
+  return { records, clusters, create, asked, told, refusing, failing, ending, offline, close, board, calls };
 }
 
 describe("a cluster on several nodes", () => {
@@ -133,6 +153,59 @@ describe("a cluster on several nodes", () => {
     expect(await during(() => clusters.work("demo", "wake", ctx, "r3"))).toBe("a");
     expect(await during(() => clusters.scale("demo", { count: 5 }, ctx, "r4"))).toBe("abc");
     expect(await during(() => clusters.remove("demo", ctx))).toBe("cba");
+    await close();
+  });
+
+  test("is scaled on none of them where one cannot, and its room is not taken", async () => {
+    const { create, clusters, told, asked, refusing, close } = await world();
+    await create();
+    refusing.add("c GET");
+    for (const count of [5, 2]) {
+      asked.length = 0;
+      await expect(clusters.scale("demo", { count }, ctx, "r4")).rejects.toThrow("no VXLAN");
+      expect(told().filter((line) => line.includes("POST"))).toEqual([]);
+      expect(clusters.require("demo").spec.workers).toBe(3);
+    }
+    await close();
+  });
+
+  test("is not scaled while one of them is away", async () => {
+    const { create, clusters, told, asked, offline, close } = await world();
+    await create();
+    asked.length = 0;
+    offline.add("b");
+    await expect(clusters.scale("demo", { count: 5 }, ctx, "r4")).rejects.toThrow(
+      "virtual cluster 'demo' cannot be scaled while nodes that have a part of it are away: b",
+    );
+    expect([told(), clusters.require("demo").spec.workers]).toEqual([[], 3]);
+    await close();
+  });
+
+  test("has as many workers as before on all of them where some do not come to one", async () => {
+    const { create, clusters, told, asked, failing, refusing, ending, close } = await world();
+    await create();
+    asked.length = 0;
+    failing.add("b");
+    await clusters.scale("demo", { count: 6 }, ctx, "r4");
+    await expect.poll(() => clusters.require("demo").spec.workers).toBe(3);
+    const scaled = asked.filter(({ route }) => route.startsWith("POST"));
+    expect(scaled.map(({ node, params }) => `${node}${String(params["workers"])}`)).toEqual([
+      "a6",
+      "b6",
+      "c6",
+      "a3",
+      "c3",
+    ]);
+    // Somebody has volumes there by then: nobody is told to give up what counts.
+    const end = Promise.withResolvers<void>();
+    ending(end.promise);
+    asked.length = 0;
+    await clusters.scale("demo", { count: 6 }, ctx, "r5");
+    refusing.add("c GET");
+    end.resolve();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(clusters.require("demo").spec.workers).toBe(6);
+    expect(told().filter((line) => line.includes("POST"))).toHaveLength(3);
     await close();
   });
 

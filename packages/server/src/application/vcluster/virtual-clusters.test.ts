@@ -144,6 +144,34 @@ describe("virtual clusters at a server", () => {
     );
   });
 
+  test("give the room back of workers that do not come, when their node has given them up", async () => {
+    const { create, clusters, quotas, records, ends, key } = await world();
+    await putTenants(records, [bounded], ["b"]);
+    await create("demo", "b", workersOf(1));
+    const cpu = () => quotas.view.usage(bounded).limits.cpu;
+    const scale = (workers: number) => clusters.scale(key("demo"), { count: workers }, context("s"), "once");
+    let end = Promise.withResolvers<void>();
+    ends(() => end.promise, 1);
+    expect([await scale(3), cpu()]).toEqual([UPID, 3]);
+    end.reject(new AppError("operation.failed", "worker-2 is not Ready"));
+    await expect.poll(() => [clusters.require(key("demo")).spec.workers, cpu()]).toEqual([1, 1]);
+    // One of them stays: somebody has a volume there.
+    end = Promise.withResolvers();
+    ends(() => end.promise, 2);
+    await scale(4);
+    end.reject(new AppError("operation.failed", "worker-3 is not Ready"));
+    await expect.poll(cpu).toBe(2);
+    // Another number was asked for meanwhile: that one holds.
+    const late = Promise.withResolvers<void>();
+    ends(() => late.promise, 2);
+    await scale(3);
+    ends(async () => undefined, 4);
+    await scale(4);
+    late.reject(new AppError("operation.failed", "worker-3 is not Ready"));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(cpu()).toBe(4);
+  });
+
   test("count with their pools, each of which grows by itself", async () => {
     const { create, clusters, quotas, records, answers, asked, key } = await world();
     await putTenants(records, [bounded], ["b"]);
@@ -503,22 +531,6 @@ describe("virtual clusters at a server", () => {
       }),
     ]);
     expect(clusters.require(key("demo")).spec.workers).toBe(0);
-  });
-
-  test("with persistent volumes go only where it is said that those are lost", async () => {
-    const { create, clusters, board, records, key, names } = await world();
-    await create("demo", "b");
-    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
-    const { act } = adapter;
-    const found = adapter.get(cacheReader(records), key("demo"));
-    if (act === undefined || found === undefined) throw new Error("not there");
-    const vnodes = [{ name: "worker-1" }, { name: "worker-2", volumes: 2 }];
-    const previous = { ...found, status: { ...found.status, vnodes } };
-    const remove = (force: boolean) => act.remove({ name: "demo", previous, ctx: context("d"), force });
-    await expect(remove(false)).rejects.toThrow(/2 persistent volumes in use.*--volumes/);
-    expect(names()).toEqual(["demo"]);
-    await remove(true);
-    expect(names()).toEqual([]);
   });
 
   test("go also when their node is no member any more, and not while it is one that is away", async () => {

@@ -7,6 +7,7 @@ import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import type { ClusterQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
+import { leftClusterCollection } from "@gpve/domain/vcluster/standby/left-cluster.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   DEFAULT_TENANT,
@@ -21,7 +22,6 @@ import {
   requireNewCluster,
   type VirtualClusterSpec,
 } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
@@ -31,7 +31,7 @@ import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
 import { requireReadable } from "./said-certificates.ts";
 import { requireVolumeStorage } from "./volume-storage.ts";
 import { requireMayBeRoot, requireWaysOut } from "./ways-out.ts";
-import { fittingNodes, placeCluster, type PlaceDeps, requireRoomOn } from "./place-cluster.ts";
+import { fittingNodes, placeCluster, type PlaceDeps } from "./place-cluster.ts";
 import { placeRestored, type SeenFrom } from "./place-restored.ts";
 import { withOrder } from "./order-nodes.ts";
 import {
@@ -39,29 +39,21 @@ import {
   passingServer,
   placedReplicas,
   requireAlone,
-  requireWhole,
   workingNodes,
 } from "./replicas/replica-nodes.ts";
-import { removeCluster, type RemoveDeps, removeFrom } from "./remove-cluster.ts";
+import { removeCluster, type RemoveDeps, removeFrom } from "./removal/remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
 import { revokeKubeconfig } from "./revoke-kubeconfig.ts";
+import { type ScaleAsk, scaleCluster, type ScaleDeps } from "./scale-cluster.ts";
 import { setQuota } from "./set-quota.ts";
 import { untilRunning } from "./until-running.ts";
-import type { QuotaView } from "../quota/quota-view.ts";
 import type { Placer } from "../scheduler/placer.ts";
 
-export interface VirtualClustersDeps extends RemoveDeps {
+export interface VirtualClustersDeps extends RemoveDeps, ScaleDeps {
   readonly clock: Clock;
-  readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
   /** For clusters with rules of their own; absent: there is no scheduler, and they are refused. */
   readonly placer: Pick<Placer, "preview">;
-}
-
-/** How many workers, and in which pool; absent: those of the cluster itself. */
-export interface ScaleAsk {
-  readonly count: number;
-  readonly pool?: string | undefined;
 }
 
 export interface NewCluster {
@@ -162,11 +154,11 @@ export class VirtualClusters {
     });
   }
 
-  /** Resolves when nothing of it is left. */
-  async remove(key: string, ctx: RequestContext): Promise<void> {
+  /** Resolves when nothing of it is left. `force`: also with persistent volumes. */
+  async remove(key: string, ctx: RequestContext, force = false): Promise<void> {
     const record = this.require(key);
     requireStill(this.#deps.records, record);
-    await removeCluster(this.#deps, record, ctx);
+    await removeCluster(this.#deps, record, force, ctx);
   }
 
   async kubeconfig(
@@ -218,35 +210,9 @@ export class VirtualClusters {
     return done;
   }
 
-  /** Answers with the UPID. More takes its room before the node is told, less gives it back when the node has taken it. */
-  async scale(
-    key: string,
-    { count: workers, pool }: ScaleAsk,
-    ctx: RequestContext,
-    requestId: string,
-  ): Promise<string> {
-    const record = this.require(key);
-    const { node, tenant } = record;
-    requireWhole(this.#deps.board, record, "scale");
-    const view = this.#deps.board.get(node);
-    if (view !== undefined && workers > workersIn(record.spec, pool))
-      requireRoomOn(view, withWorkers(record.spec, pool, workers));
-    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
-    const before = await this.#takeRoom(key, pool, workers);
-    let isTaken = false;
-    try {
-      const params = { vcluster: key, tenant, workers, requestId, ...given({ pool }) };
-      const { data } = await this.#deps.calls.call(node, route, params, ctx);
-      isTaken = true;
-      for (const other of this.#others(key)) await this.#deps.calls.call(other, route, params, ctx);
-      if (workers < before) await this.#setWorkers(key, pool, { from: before, to: workers });
-      return data;
-    } catch (err) {
-      // Where a node may have begun, what it makes counts.
-      if (workers > before && !isTaken && isRefusal(err))
-        await this.#setWorkers(key, pool, { from: workers, to: before });
-      throw err;
-    }
+  /** Answers with the UPID. */
+  async scale(key: string, asked: ScaleAsk, ctx: RequestContext, requestId: string): Promise<string> {
+    return scaleCluster(this.#deps, this.require(key), asked, ctx, requestId);
   }
 
   /** Answers with the UPID. */
@@ -275,11 +241,6 @@ export class VirtualClusters {
     return answeringNode(this.#deps.board, record);
   }
 
-  /** Nodes that have workers of it and no control plane. */
-  #others(key: string): readonly string[] {
-    return nodesOf(this.require(key)).slice(1);
-  }
-
   /** On how many nodes there are; undefined = on one. */
   #spread(place: PlaceDeps, spec: VirtualClusterSpec, home: string): VirtualClusterRecord["spread"] {
     const { spread, workers, replicas } = spec;
@@ -296,41 +257,11 @@ export class VirtualClusters {
   async #takeBack(record: VirtualClusterRecord, ctx: RequestContext): Promise<boolean> {
     let isGone = true;
     for (const node of nodesOf(record).toReversed())
-      await removeFrom(this.#deps, node, record, ctx).catch((err: unknown) => {
+      await removeFrom(this.#deps, node, record, {}, ctx).catch((err: unknown) => {
         ignore(err, "told by the first failure; what is left there goes when the cluster is deleted");
         isGone = false;
       });
     return isGone;
-  }
-
-  /** Answers with how many it had. */
-  async #takeRoom(key: string, pool: string | undefined, workers: number): Promise<number> {
-    const { records, quotas } = this.#deps;
-    return records.transact((tx) => {
-      const now = tx.get(vclusterCollection, key)?.value;
-      if (now === undefined) throw gone(key);
-      const { name, spec, tenant } = now;
-      const before = workersIn(spec, pool);
-      if (workers <= before) return before;
-      const after = withWorkers(spec, pool, workers);
-      const what = `give virtual cluster ${name} ${workers} workers`;
-      requireRoom(tx, quotas, { what, tenant, before: spec, after });
-      tx.put(vclusterCollection, key, { ...now, spec: after });
-      return before;
-    });
-  }
-
-  /** Where nobody else has changed it meanwhile. */
-  async #setWorkers(
-    key: string,
-    pool: string | undefined,
-    { from, to }: { readonly from: number; readonly to: number },
-  ): Promise<void> {
-    await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, key)?.value;
-      if (now === undefined || workersIn(now.spec, pool) !== from) return;
-      tx.put(vclusterCollection, key, { ...now, spec: withWorkers(now.spec, pool, to) });
-    });
   }
 
   /** With the key that it has from now on. */
@@ -344,6 +275,7 @@ export class VirtualClusters {
           throw new AppError("request.invalid", `there is no tenant '${tenant}'`, {
             errors: { "metadata.namespace": "is no tenant" },
           });
+        requireNothingLeft(tx, named);
         requireNetwork(tx, record);
         requireRoom(tx, quotas, {
           what: `create virtual cluster ${name}`,
@@ -357,6 +289,17 @@ export class VirtualClusters {
       { signal: ctx.signal },
     );
   }
+}
+
+/** A node knows it by its key: what is to go there with that key must not be a new one. */
+function requireNothingLeft(tx: Tx, record: VirtualClusterRecord): void {
+  const left = tx.list(leftClusterCollection).filter(({ value }) => value.key === keyOf(record));
+  if (left.length === 0) return;
+  const nodes = left.map(({ value }) => value.node).join(", ");
+  throw new AppError(
+    "object.conflict",
+    `a virtual cluster '${record.name}' was deleted while a node was away that still has something of it (${nodes}): choose another name until that is back, or remove the node (gpvectl node remove)`,
+  );
 }
 
 /** Two that were made at once have not chosen the same one. */

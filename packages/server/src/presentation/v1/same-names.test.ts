@@ -10,7 +10,7 @@ import { cacheReader } from "../../application/v1/adapter.ts";
 import { clusterKeyFor } from "../../application/vcluster/cluster-names.ts";
 import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
-import { noPlaces } from "../../testing/quiet-kinds.ts";
+import { noPlaces, quietWatch } from "../../testing/quiet-kinds.ts";
 
 const ANN = "ann@pve"; // of shop
 const BOB = "bob@pve"; // of lab
@@ -40,6 +40,7 @@ describe("clusters of one name", () => {
     v1 = await startV1({
       vclusters: (records, board) =>
         new VirtualClusters({
+          ...quietWatch,
           placer: noPlaces,
           records,
           board,
@@ -48,6 +49,7 @@ describe("clusters of one name", () => {
           taskEnd: async () => undefined,
           calls: {
             call: async (_node, route, params) => {
+              if (route.endsWith("/volumes")) return { data: [] } as never;
               told.push({ route, ...(params as Omit<Told, "route">) });
               const { vcluster } = params as { readonly vcluster: string };
               const data = route.endsWith("/kubeconfig")

@@ -130,12 +130,9 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
       if (!sameJson(said, quotaOf(previous.spec, {}))) await vclusters.setQuota(idOf(previous), quota, ctx);
       if (group !== undefined) await vclusters.scale(idOf(previous), group, ctx, ctx.requestId);
     },
-    remove: async ({ previous, ctx, force }) => {
-      if (!force) requireNoVolumes(previous);
-      await vclusters.remove(idOf(previous), ctx);
-    },
+    remove: ({ previous, ctx, force }) => vclusters.remove(idOf(previous), ctx, force),
     forestall: () => Promise.resolve(),
-    discard: ({ previous, ctx }) => vclusters.remove(idOf(previous), ctx),
+    discard: ({ previous, ctx }) => vclusters.remove(idOf(previous), ctx, true),
   };
 }
 
@@ -167,17 +164,6 @@ function settled(spec: Fields, isNew: boolean): Fields {
     ...shown,
     controlPlane: { ...controlPlane, externalEtcdCertificates: { ...readExternalKeys(spec) } },
   };
-}
-
-/** What is in them goes with it, and cannot be had back: that has to be said. */
-function requireNoVolumes({ name, status }: RawObject): void {
-  const vnodes = (status["vnodes"] ?? []) as readonly { readonly volumes?: number }[];
-  const count = vnodes.reduce((sum, { volumes = 0 }) => sum + volumes, 0);
-  if (count === 0) return;
-  throw new AppError(
-    "object.conflict",
-    `virtual cluster '${name}' has ${count} persistent volume${count === 1 ? "" : "s"} in use, which would be lost with it: delete their claims first (kubectl get pvc --all-namespaces), back it up (gpvectl vc backup ${name}), or delete it with them (gpvectl vc delete ${name} --yes --volumes; ?force=1)`,
-  );
 }
 
 /** On all of its nodes; one that is gone tells of its own last. */

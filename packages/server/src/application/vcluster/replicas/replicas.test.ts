@@ -13,7 +13,7 @@ import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
 import { KeepReplicas } from "./keep-replicas.ts";
 import { replicaTargets } from "./replica-nodes.ts";
-import { quietKinds } from "../../../testing/quiet-kinds.ts";
+import { quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:trio:root@pam:";
 const spec = { controlPlane: { tier: "Enterprise" } };
@@ -66,6 +66,11 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     get: view,
     generation: () => 1,
   };
+  /** A node that is lost as soon as a replica is deleted. */
+  let lostWith: string | undefined;
+  const losing = (node: string): void => {
+    lostWith = node;
+  };
   /** Clusters whose nodes take their time. */
   const slow = new Set<string>();
   const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
@@ -74,6 +79,8 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
   const calls = {
     call: async (at: string, route: string, params: object) => {
       if (nodes.get(at)?.health !== "online") throw new AppError("node.unavailable", `${at} is away`);
+      if (route.endsWith("/volumes")) return { data: [] } as never;
+      if (route.startsWith("GET ") && route.endsWith("/scale")) return { data: { workers: 3 } } as never;
       asked.push({ node: at, route, params: params as Record<string, unknown> });
       if (route.endsWith("/kubeconfigs/{id}") && unknown.has(at))
         throw new AppError("object.not_found", "it has no kubeconfig '1'");
@@ -81,7 +88,10 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
       while (slow.has(vcluster)) await new Promise((resolve) => setTimeout(resolve, 5));
       if (route === "POST /gpve/nodes/{node}/vclusters")
         nodes.set(at, { health: "online", phase: "Running" });
-      if (route === "DELETE /gpve/nodes/{node}/vclusters/{vcluster}") nodes.set(at, { health: "online" });
+      if (route === "DELETE /gpve/nodes/{node}/vclusters/{vcluster}") {
+        nodes.set(at, { health: "online" });
+        if (lostWith !== undefined) nodes.set(lostWith, { health: "offline", phase: "Running" });
+      }
       const secrets = { version: "1.36.4", secrets: { "ca.key": "K", "sa.key": "S" } };
       const kubeconfig = { id: "1", kubeconfig: "K", expiresAt: 0 };
       const data = route.endsWith("/authority") ? secrets : route.endsWith("/kubeconfig") ? kubeconfig : UPID;
@@ -95,6 +105,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     ({ verdicts: names.map((name) => ({ node: name, refusals: refusals(name) })) }) as unknown as Explanation;
   const placer = { preview };
   const clusters = new VirtualClusters({
+    ...quietWatch,
     records,
     board,
     clock,
@@ -145,6 +156,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     board,
     records,
     slow,
+    losing,
     more,
     close: () => server.close(),
   };
@@ -340,18 +352,31 @@ describe("a replica whose node is lost", () => {
   });
 
   test("is left alone while the cluster is being deleted, and where nobody answers", async () => {
-    const { create, clusters, nodes, pass, told, places, close } = await world();
+    const { create, clusters, nodes, pass, told, places, losing, close } = await world();
     await create();
     nodes.set("b", { health: "offline", phase: "Running" });
     nodes.set("c", { health: "online", phase: "Failed" });
     told();
     await pass();
     expect(told()).toEqual([]);
-    nodes.set("c", { health: "online", phase: "Running" });
+    for (const name of ["b", "c"]) nodes.set(name, { health: "online", phase: "Running" });
+    losing("b");
     await expect(clusters.remove("trio", ctx)).rejects.toThrow("b is away");
-    told();
+    expect(told()).toEqual(["c DELETE /vclusters/{vcluster}"]);
     await pass();
     expect([told(), places()]).toEqual([[], ["a0", "b1", "c2"]]);
+    await close();
+  });
+
+  test("is replaced as before where its cluster was to be deleted, and nothing of it has gone", async () => {
+    const { create, clusters, nodes, pass, told, places, record, close } = await world();
+    await create();
+    nodes.set("b", { health: "offline", phase: "Running" });
+    told();
+    await expect(clusters.remove("trio", ctx)).rejects.toThrow("b is away");
+    expect([told(), record().isLeaving]).toEqual([[], undefined]);
+    await pass();
+    expect(places()).toEqual(["a0", "d3", "c2"]);
     await close();
   });
 });

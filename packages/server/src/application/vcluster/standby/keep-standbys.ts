@@ -33,6 +33,7 @@ import type { RecordEvent } from "../../v1/events.ts";
 import { runtimeOn } from "../replicas/replica-nodes.ts";
 import { spreadAfter, type TellDeps, tellOthers } from "./recovered-spread.ts";
 import { sparesOf, type SparesDeps } from "./standby-spares.ts";
+import { SweepLeft } from "./sweep-left.ts";
 import { FORGET, type ForgetRoute, sweepStandbys } from "./sweep-standbys.ts";
 import { type SignsOfLife, StandbySight } from "./standby-sight.ts";
 
@@ -56,12 +57,17 @@ const NOTE_AGAIN_MS = 3_600_000;
 export class KeepStandbys {
   readonly #deps: KeepStandbysDeps;
   readonly #sight: StandbySight;
+  readonly #left: SweepLeft;
   readonly #busy = new Set<string>();
   readonly #notBefore = new Map<string, number>();
 
   constructor(deps: KeepStandbysDeps) {
     this.#deps = deps;
     this.#sight = new StandbySight(deps.board, deps.clock, deps.signs);
+    this.#left = new SweepLeft({
+      ...deps,
+      remove: (node, asked, signal) => this.#remove(node, asked, signal),
+    });
   }
 
   /** Until the signal aborts. */
@@ -101,6 +107,7 @@ export class KeepStandbys {
       }
     };
     await Promise.all(all.flatMap(({ value }) => (isAsked(value) ? one(value) : [])));
+    await this.#left.look(signal);
     await sweepStandbys({ ...this.#deps, ask: (node, asked) => this.#forget(node, asked, signal) });
   }
 
@@ -261,23 +268,31 @@ export class KeepStandbys {
 
   /** What a node that is back has, of a cluster that is another's now, goes. */
   async #clear(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
-    const { board, newRequestId, taskEnd } = this.#deps;
+    const { board, newRequestId } = this.#deps;
     const { tenant } = record;
     for (const node of record.abandoned ?? []) {
       const view = board.get(node);
       if (view !== undefined && view.health !== "online") continue;
       if (view !== undefined) {
-        const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
         // What volumes of workers had there is nowhere else.
         const asked = { vcluster: keyOf(record), tenant, keepVolumes: true, requestId: newRequestId() };
-        const { data } = await this.#ask(node, route, asked, signal);
-        await taskEnd(data, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
+        await this.#remove(node, asked, signal);
       }
       await this.#change(record, ({ abandoned = [], ...kept }) => {
         const others = abandoned.filter((each) => each !== node);
         return { ...kept, ...(others.length === 0 ? {} : { abandoned: others }) };
       });
     }
+  }
+
+  async #remove(
+    node: string,
+    asked: AskedOf<"DELETE /gpve/nodes/{node}/vclusters/{vcluster}">,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
+    const { data } = await this.#ask(node, route, asked, signal);
+    await this.#deps.taskEnd(data, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
   }
 
   /** What it would go on with: version and keys. */

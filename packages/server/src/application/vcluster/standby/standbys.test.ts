@@ -16,7 +16,7 @@ import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import type { EventInput } from "../../v1/events.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
 import { KeepStandbys } from "./keep-standbys.ts";
-import { noPlaces, quietKinds } from "../../../testing/quiet-kinds.ts";
+import { noPlaces, quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
 import { joinedNode } from "../../../testing/joined-node.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -66,18 +66,27 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   };
   const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
   let isDeaf = false;
+  /** The node that deletes nothing. */
+  let refused: string | undefined;
+  const refusing = (node: string): void => {
+    refused = node;
+  };
   const calls = {
     call: async (at: string, route: string, params: object) => {
       const node = nodes.get(at);
       if (node?.health !== "online") throw new AppError("node.unavailable", `${at} is away`);
       const said = params as Record<string, unknown>;
+      if (route.endsWith("/volumes")) return { data: [] } as never;
       asked.push({ node: at, route, params: said });
       if (route === "POST /gpve/nodes/{node}/vclusters") node.phase = "Running";
       if (route === "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}")
         node.standbys = [{ name: "demo", tenant: "default" }];
       if (route === "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}") node.standbys = [];
       if (route.endsWith("/promote")) [node.standbys, node.phase] = [[], "Running"];
-      if (route === "DELETE /gpve/nodes/{node}/vclusters/{vcluster}") delete node.phase;
+      if (route === "DELETE /gpve/nodes/{node}/vclusters/{vcluster}") {
+        if (at === refused) throw new AppError("object.conflict", `${at} says no`);
+        delete node.phase;
+      }
       if (route.endsWith("/{vcluster}/standby") && !isDeaf) {
         const isStreaming = said["mode"] === "stream";
         const state = { isJoined: isStreaming, isConnected: isStreaming, revision: 9, confirmed: 9 };
@@ -92,6 +101,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   let promotion = Promise.resolve();
   const taskEnd = (upid: string) => (upid === PROMOTION ? promotion : Promise.resolve());
   const clusters = new VirtualClusters({
+    ...quietWatch,
     placer: noPlaces,
     records,
     board,
@@ -130,6 +140,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   return {
     clusters,
     asked,
+    refusing,
     told,
     pass,
     look,
@@ -318,6 +329,45 @@ describe("a virtual cluster whose node is lost", () => {
     await pass(1);
     expect(told()).toEqual(["a DELETE /vclusters/{vcluster}"]);
     expect(record()).not.toHaveProperty("abandoned");
+  });
+
+  test("is deleted all the same, and what that node has goes when it is back", async () => {
+    const { pass, at, told, record, records, clusters, asked, look } = await world();
+    await pass(2);
+    at("a").health = "offline";
+    await pass(65);
+    expect(record()).toMatchObject({ node: "b", abandoned: ["a"] });
+    told();
+    await clusters.remove("demo", ctx);
+    expect(told()[0]).toBe("b DELETE /vclusters/{vcluster}");
+    expect(records.collection(vclusterCollection).list()).toEqual([]);
+    // To the node it would be the one that it has.
+    const again = () => clusters.create({ name: "demo", namespace: undefined, spec: {} }, ctx);
+    await expect(again()).rejects.toThrow(
+      "was deleted while a node was away that still has something of it (a)",
+    );
+    await pass(2);
+    told();
+    at("a").health = "online";
+    await look();
+    expect(
+      asked.map(({ node, route, params }) => [node, route.split(" ")[0], params["keepVolumes"]]),
+    ).toEqual([["a", "DELETE", true]]);
+    told();
+    await pass(6);
+    expect([told(), at("a").phase]).toEqual([[], undefined]);
+    await again();
+  });
+
+  test("is looked after as before where its deletion is refused", async () => {
+    const { pass, at, record, clusters, refusing } = await world();
+    await pass(2);
+    refusing("a");
+    await expect(clusters.remove("demo", ctx)).rejects.toThrow("a says no");
+    expect(record()).not.toHaveProperty("isLeaving");
+    at("a").health = "offline";
+    await pass(65);
+    expect(record()).toMatchObject({ node: "b", recovered: { from: "a", isDone: true } });
   });
 
   test("is not waited for when its fence process is silent too, unless its agent will be back", async () => {

@@ -1,0 +1,53 @@
+import { describe, expect, test } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { quietKinds } from "../../../testing/quiet-kinds.ts";
+import { reportOf } from "../../../testing/quota-world.ts";
+import { context, UPID, vclusterWorld as world } from "../../../testing/vcluster-world.ts";
+import { cacheReader } from "../../v1/adapter.ts";
+import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
+
+describe("virtual clusters that are deleted", () => {
+  test("with persistent volumes go only where it is said that those are lost", async () => {
+    const { create, clusters, board, records, key, names, asked, hasVolumes } = await world();
+    await create("demo", "b");
+    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
+    const { act } = adapter;
+    const previous = adapter.get(cacheReader(records), key("demo"));
+    if (act === undefined || previous === undefined) throw new Error("not there");
+    const remove = (force: boolean) => act.remove({ name: "demo", previous, ctx: context("d"), force });
+    // Made a moment ago: its node has told of none.
+    hasVolumes("pvc-1", "pvc-2");
+    await expect(remove(false)).rejects.toThrow(/'demo' has 2 persistent volumes in use.*--volumes/);
+    expect([names(), asked.length]).toEqual([["demo"], 1]);
+    expect(clusters.require(key("demo"))).not.toHaveProperty("isLeaving");
+    await remove(true);
+    expect([names(), asked.at(-1)?.params]).toEqual([[], expect.objectContaining({ force: true })]);
+  });
+
+  test("are not refused for volumes that are gone, and their node looks again", async () => {
+    const { create, clusters, board, clock, names, asked } = await world();
+    await create("demo");
+    const vnodes = [{ name: "worker-1", running: true, cpus: 1, memoryBytes: 4, pods: 0, volumes: 2 }];
+    const vclusters = [{ name: "demo", phase: "Running", power: "hot", vnodes } as const];
+    board.accept({ ...reportOf([], clock.now()), vclusters });
+    await clusters.remove("demo", context("d"));
+    expect([names(), asked.at(-1)?.params]).toEqual([[], expect.not.objectContaining({ force: true })]);
+  });
+
+  test("on a node of an older version are judged by what that has told", async () => {
+    const { create, clusters, board, clock, names, asked, answers } = await world();
+    await create("demo");
+    const vnodes = [{ name: "worker-1", running: true, cpus: 1, memoryBytes: 4, pods: 0, volumes: 1 }];
+    const vclusters = [{ name: "demo", phase: "Running", power: "hot", vnodes } as const];
+    board.accept({ ...reportOf([], clock.now()), vclusters });
+    let calls = 0;
+    answers(() => {
+      if (calls++ === 0) throw new AppError("feature.unsupported", "this node offers no such route");
+      return UPID;
+    });
+    await expect(clusters.remove("demo", context("d"))).rejects.toThrow("1 persistent volume in use");
+    calls = 0;
+    await clusters.remove("demo", context("d"), true);
+    expect([names(), asked.at(-1)?.params]).toEqual([[], expect.not.objectContaining({ force: true })]);
+  });
+});
