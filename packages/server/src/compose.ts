@@ -174,7 +174,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     localNode: nodeName,
     decide: access.decide,
     gate,
-    divert: (route, params, ctx) => ha.power.divert(route, params, ctx),
+    divert: (route, call, ctx) => ha.power.divert(route, call, ctx),
   });
   const { scheduler: config } = settings;
   const scheduler = composeScheduler({ records, board, clock, log, config, quotas: quotas.ledger });

@@ -1,6 +1,7 @@
 // Servers that manage HA over nodes that are told what they do: records and time are real, nodes are notes of them.
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import {
+  commandCollection,
   evidenceCollection,
   localCollection,
   localId,
@@ -94,6 +95,14 @@ export class HaWorld {
 
   ownerOf(vmid: number): string | undefined {
     return this.records.collection(guestCollection).get(String(vmid))?.value.node;
+  }
+
+  /** What the manager is told and has not read. */
+  commands(): readonly string[] {
+    return this.records
+      .collection(commandCollection)
+      .list()
+      .map(({ value }) => value.line);
   }
 
   said(): string {

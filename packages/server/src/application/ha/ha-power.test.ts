@@ -5,7 +5,7 @@ import type { Asking } from "../node/call-agent.ts";
 import { HaPower, haPowerOperations } from "./ha-power.ts";
 
 let world: HaWorld;
-let divert: (route: string, params?: object) => Promise<string | undefined>;
+let divert: (route: string, params?: object, source?: "form" | "json") => Promise<string | undefined>;
 let close: () => Promise<void>;
 let lacking: string | undefined;
 const vm = "/nodes/{node}/qemu/{vmid}";
@@ -31,9 +31,10 @@ beforeEach(async () => {
     engine,
   });
   let requests = 0;
-  divert = async (route, params = {}) => {
+  divert = async (route, more = {}, source = "json") => {
     const ctx = { actor: { authid: "joe@pve" }, requestId: `r${requests++}` } as unknown as Asking;
-    const reply = await power.divert(route, { node: "n2", vmid: 100, ...params }, ctx);
+    const params = { node: "n2", vmid: "100", ...more };
+    const reply = await power.divert(route, { params, source }, ctx);
     if (reply === undefined) return undefined;
     await engine.wait([...engine.list()].at(-1)?.id ?? "");
     return String(reply.data);
@@ -121,7 +122,26 @@ test("a guest under HA is deleted only with what is known of it, which stays unt
     "unable to remove VM 100 - used in HA resources and purge parameter not set.",
   );
   expect(await divert(`DELETE ${vm}`, { purge: true })).toBeUndefined();
+  expect(await divert(`DELETE ${vm}`, { purge: "1" }, "form")).toBeUndefined();
+  await expect(divert(`DELETE ${vm}`, { purge: "0" }, "form")).rejects.toThrow("purge parameter not set");
   // Its node may refuse, as for one that runs or is protected.
   expect(world.config.resources()).toMatchObject([{ sid: "vm:100" }]);
-  expect(await divert(`DELETE ${vm}`, { vmid: 101 })).toBeUndefined();
+  expect(await divert(`DELETE ${vm}`, { vmid: "101" })).toBeUndefined();
+});
+
+test("what a form says is read as the node would read it, and refused as there", async () => {
+  await world.config.addResource("100", undefined, {});
+  expect(await divert(`POST ${vm}/status/stop`, { skiplock: "1" }, "form")).toBeUndefined();
+  expect(await divert(`POST ${vm}/status/shutdown`, { timeout: "17" }, "form")).toContain("hastop");
+  expect(world.commands()).toEqual(["stop vm:100 17"]);
+  const refusals: readonly [string, object, string][] = [
+    ["status/shutdown", { timeout: "abc" }, "timeout"],
+    ["status/start", { bogus: "1" }, "bogus"],
+    ["migrate", {}, "target"],
+  ];
+  for (const [verb, params, name] of refusals)
+    await expect(divert(`POST ${vm}/${verb}`, params, "form"), verb).rejects.toMatchObject({
+      pveStatus: 400,
+      errors: { [name]: expect.any(String) },
+    });
 });

@@ -2,13 +2,19 @@
 // `hamigrate`. Told to the node itself, HA would at once undo it.
 import { askedBy } from "@gpve/domain/request/context.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { managerCollection, MANAGER_STATUS_ID, type HaResource } from "@gpve/domain/ha/collections.ts";
+import {
+  managerCollection,
+  MANAGER_STATUS_ID,
+  vmidOfSid,
+  type HaResource,
+} from "@gpve/domain/ha/collections.ts";
 import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
 import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
+import { requireValidCall } from "@gpve/domain/schema/validate-params.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import type { Asking, Params } from "../node/call-agent.ts";
+import type { Asking, Params, SentParams } from "../node/call-agent.ts";
 import type { MovableGuests } from "../guest/movable-guests.ts";
 import type { HaConfig } from "./ha-config.ts";
 import type { HaRules } from "./ha-rules.ts";
@@ -60,18 +66,28 @@ export class HaPower {
   }
 
   /** Answers in the node's place where the guest is under HA; the call was judged before. */
-  async divert(route: string, params: Params, ctx: Asking): Promise<AgentReply | undefined> {
-    if (DESTROY.test(route) && params["purge"] !== true) this.#requirePurge(Number(params["vmid"]));
+  async divert(
+    route: string,
+    { params: sent, source }: SentParams,
+    ctx: Asking,
+  ): Promise<AgentReply | undefined> {
     const verb = ROUTE.exec(route)?.[1];
-    if (verb === undefined || params["skiplock"] === true) return undefined;
-    const resource = this.#managed(Number(params["vmid"]));
+    const destroys = DESTROY.test(route);
+    if (verb === undefined && !destroys) return undefined;
+    const guest = this.#guest(Number(sent["vmid"]));
+    const resource = guest === undefined ? undefined : this.#deps.config.find(guest);
     if (resource === undefined) return undefined;
+    // As its node would read them: a form says "1" and means true.
+    const { compression: _ours, ...asked } = sent;
+    const params = requireValidCall(route, asked, source);
+    if (destroys && params["purge"] !== true) throw needsPurge(resource);
+    if (verb === undefined || params["skiplock"] === true || this.#isLeftAlone(resource)) return undefined;
     const { type, wish } = this.#wish(verb, resource, params);
     const { upid } = await this.#deps.engine.submit({
       type,
       resources: [`ha/${resource.sid}`],
       args: wish,
-      subject: resource.sid.split(":")[1] ?? "",
+      subject: String(vmidOfSid(resource.sid)),
       ...askedBy(ctx),
       requestId: ctx.requestId,
     });
@@ -91,21 +107,10 @@ export class HaPower {
     throw conflict(`cannot migrate resource '${sid}' to node '${target}': ${why.join("; ")}`);
   }
 
-  /** PVE's text. What HA knows of it goes when it is gone (`removeGuestFromHa`): one that cannot be deleted keeps it. */
-  #requirePurge(vmid: number): void {
-    const guest = this.#guest(vmid);
-    if (guest !== undefined && this.#deps.config.find(guest) !== undefined)
-      throw conflict(`unable to remove VM ${vmid} - used in HA resources and purge parameter not set.`);
-  }
-
   /** One that is ignored, or that HA ignores while it is disarmed so, is the operator's. */
-  #managed(vmid: number): HaResource | undefined {
-    const { records, config } = this.#deps;
-    const guest = this.#guest(vmid);
-    const resource = guest === undefined ? undefined : config.find(guest);
-    if (resource === undefined || resource.state === "ignored") return undefined;
-    const { disarm } = records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value ?? {};
-    return disarm?.mode === "ignore" ? undefined : resource;
+  #isLeftAlone({ state }: HaResource): boolean {
+    const { disarm } = this.#deps.records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value ?? {};
+    return state === "ignored" || disarm?.mode === "ignore";
   }
 
   #guest(vmid: number): GuestRecord | undefined {
@@ -135,4 +140,10 @@ export class HaPower {
     const text = `Requesting HA stop for ${sid}`;
     return { type: "hastop", wish: { sid, state: "stopped", text, command: `stop ${sid} ${timeout}` } };
   }
+}
+
+/** PVE's text. What HA knows of it goes when it is gone (`removeGuestFromHa`): one that cannot be deleted keeps it. */
+function needsPurge({ sid }: HaResource): Error {
+  const vmid = vmidOfSid(sid);
+  return conflict(`unable to remove VM ${vmid} - used in HA resources and purge parameter not set.`);
 }

@@ -32,6 +32,12 @@ export type Asking = Pick<
   "actor" | "access" | "requestId" | "clientAddress" | "signal" | "traceparent" | "work"
 >;
 
+/** As they came: whoever does the work reads them by the method's schema. */
+export interface SentParams {
+  readonly params: Params;
+  readonly source: "form" | "json";
+}
+
 export type ReplyOf<R extends AgentRoute> = AgentReply & { readonly data: DataOf<R> };
 
 export interface TunnelTo<R extends TunnelRoute> {
@@ -46,7 +52,7 @@ export interface NodeCallsDeps {
   /** Stands before every call. */
   readonly gate: Pick<QuotaGate, "pass">;
   /** Answers in a node's place what is not its own to do; undefined = it is. */
-  readonly divert: (route: string, params: Params, ctx: Asking) => Promise<AgentReply | undefined>;
+  readonly divert: (route: string, call: SentParams, ctx: Asking) => Promise<AgentReply | undefined>;
 }
 
 export class NodeCalls {
@@ -70,17 +76,13 @@ export class NodeCalls {
   }
 
   /** A call that was judged before. */
-  async forward(
-    decision: Decision,
-    call: { readonly params: Params; readonly source: "form" | "json" },
-    ctx: Asking,
-  ): Promise<AgentReply> {
+  async forward(decision: Decision, call: SentParams, ctx: Asking): Promise<AgentReply> {
     const { requestId, clientAddress } = ctx;
     const traceparent = activeTraceparent() ?? ctx.traceparent;
     const node = String(call.params["node"]);
     // Whoever does it: what it takes was promised before.
     const send = async (): Promise<AgentReply> =>
-      (await this.#deps.divert(decision.route, call.params, ctx)) ??
+      (await this.#deps.divert(decision.route, call, ctx)) ??
       this.#connection(node).call(
         { decision, ...call, requestId, clientAddress, ...given({ traceparent }) },
         ctx.signal,

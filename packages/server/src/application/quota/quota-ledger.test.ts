@@ -208,7 +208,7 @@ describe("what may run at once", () => {
       owner: "s2",
       clock,
       node,
-      divert: async (_route, { vmid }) => {
+      divert: async (_route, { params: { vmid } }) => {
         told.push(Number(vmid));
         await server.records.transact((tx) =>
           tx.put(resourceCollection, `vm:${Number(vmid)}`, {
