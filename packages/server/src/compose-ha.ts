@@ -1,5 +1,4 @@
 // Wires high availability into a server: its methods, and the manager's rounds.
-import type { MovableGuests } from "./application/guest/movable-guests.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -10,7 +9,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { FenceCommand } from "./application/ha/fence-command.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { HaConfig } from "./application/ha/ha-config.ts";
-import { HaPower, haPowerOperations } from "./application/ha/ha-power.ts";
+import { HaPower, haPowerOperations, type HaPowerDeps } from "./application/ha/ha-power.ts";
 import { HaRules } from "./application/ha/ha-rules.ts";
 import { HaStatus } from "./application/ha/ha-status.ts";
 import { keepManager } from "./application/ha/keep-manager.ts";
@@ -31,7 +30,7 @@ export interface HaParts {
   readonly holder: string;
   readonly quorate: () => boolean;
   /** Throws what stands in the way of a move. */
-  readonly movable: Pick<MovableGuests, "require">;
+  readonly movable: HaPowerDeps["movable"];
   /** Run with a node's name before its guests are recovered: power or storage is taken from it. */
   readonly fenceCommand: readonly string[] | undefined;
 }

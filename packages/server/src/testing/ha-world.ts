@@ -72,7 +72,7 @@ export class HaWorld {
       records,
       clock,
       log: silentLogger,
-      board: this.#board(),
+      board: this.board(),
       nodes: () => this.nodes,
       ...more,
     });
@@ -119,6 +119,34 @@ export class HaWorld {
     await Promise.all(this.#managers);
   }
 
+  /** All guests run but those that no report tells of. */
+  board(): NodeBoard {
+    const view = (node: string) =>
+      ({
+        node,
+        health: this.alive.has(node) ? "online" : "offline",
+        facts: {
+          cpu: { cpus: 4 },
+          memoryBytes: this.memoryOf.get(node) ?? 8 * GIB,
+          bridges: this.bridgesOf(node),
+        },
+        report: {
+          usage: { memory: { available: 8 * GIB } },
+          storages: [{ storage: "shared", active: !this.withoutShared.has(node) }],
+          guests: this.records
+            .collection(guestCollection)
+            .list()
+            .filter(({ value }) => value.node === node && !this.unreported.has(value.vmid))
+            .map(({ value }) => ({ vmid: value.vmid, cpu: 0.5, mem: 100 })),
+        },
+      }) as unknown as NodeView;
+    return {
+      list: () => this.nodes.map(view),
+      get: (node) => (this.nodes.includes(node) ? view(node) : undefined),
+      generation: () => 0,
+    };
+  }
+
   async #live(node: string, renews: boolean): Promise<void> {
     const { records } = this;
     const manager = records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value;
@@ -140,26 +168,5 @@ export class HaWorld {
       } as const;
       tx.put(localCollection, localId(node), { ...local, results: Object.fromEntries(results) });
     });
-  }
-
-  #board(): NodeBoard {
-    const view = (node: string) =>
-      ({
-        node,
-        facts: {
-          cpu: { cpus: 4 },
-          memoryBytes: this.memoryOf.get(node) ?? 8 * GIB,
-          bridges: this.bridgesOf(node),
-        },
-        report: {
-          storages: [{ storage: "shared", active: !this.withoutShared.has(node) }],
-          guests: this.records
-            .collection(guestCollection)
-            .list()
-            .filter(({ value }) => value.node === node && !this.unreported.has(value.vmid))
-            .map(({ value }) => ({ vmid: value.vmid, cpu: 0.5, mem: 100 })),
-        },
-      }) as unknown as NodeView;
-    return { list: () => this.nodes.map(view), get: (node) => view(node), generation: () => 0 };
   }
 }

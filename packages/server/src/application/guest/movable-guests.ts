@@ -1,9 +1,11 @@
 // Where a VM could go, and why not elsewhere: from records and what nodes report, all in memory.
+import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { requireSnapshot } from "@gpve/domain/guest/snapshot/snapshot.ts";
 import { sidOf } from "@gpve/domain/ha/collections.ts";
 import type { Mapping } from "@gpve/domain/mapping/mapping.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import {
   localResources,
@@ -97,6 +99,17 @@ export class MovableGuests {
     const values = snapshot === undefined ? config.values : requireSnapshot(config, snapshot);
     const nodes = this.#deps.board.list().map((view) => view.node);
     return sharedNodes(values, this.#deps.storages(), { at: record.node, nodes });
+  }
+
+  /** What a node finds out before it looks at the other one, for whoever asks somebody else than it. */
+  requireReady(vmid: number, target: string, online: boolean): void {
+    const found = this.#deps.guest(vmid);
+    if (found?.record.node === target) throw parameterError({ target: "target is local node." });
+    this.#target(target);
+    if (found?.record.type !== VM_TYPE) return;
+    checkLock(found.config);
+    if (!online && this.#facts(found.record).isRunning)
+      throw conflict("can't migrate running VM without --online");
   }
 
   /** Before a move is allowed: throws what stands in its way. What HA keeps apart is judged when it is asked to move. */

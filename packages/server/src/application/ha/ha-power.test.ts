@@ -1,28 +1,37 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
+import { storageCollection } from "@gpve/domain/storage/definition.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { HaWorld } from "../../testing/ha-world.ts";
+import { MovableGuests } from "../guest/movable-guests.ts";
 import type { Asking } from "../node/call-agent.ts";
 import { HaPower, haPowerOperations } from "./ha-power.ts";
 
 let world: HaWorld;
 let divert: (route: string, params?: object, source?: "form" | "json") => Promise<string | undefined>;
 let close: () => Promise<void>;
-let lacking: string | undefined;
 const vm = "/nodes/{node}/qemu/{vmid}";
+const to = (target: string) => ({ target, online: true });
 
 beforeEach(async () => {
   world = new HaWorld();
-  lacking = undefined;
-  await world.guest(100, "n2");
-  await world.guest(101, "n2");
+  for (const vmid of [100, 101]) await world.guest(vmid, "n2", "net0: virtio,bridge=vmbr0\n");
   const { engine } = testEngine();
   for (const operation of haPowerOperations(world.config)) engine.register(operation);
   await engine.start();
-  const movable = {
-    require: (_vmid: number, target: string) => {
-      if (target === lacking) throw new Error(`node '${target}' has no bridge 'vmbr7'`);
+  const guests = world.records.collection(guestCollection);
+  const movable = new MovableGuests({
+    board: world.board(),
+    ha: world.rules,
+    storages: () => valuesOf(world.records, storageCollection),
+    mappings: () => [],
+    guest: (vmid) => {
+      const record = guests.get(String(vmid))?.value;
+      return record && { record, config: parseVmConfig(record.conf, { vmid, digestOf: () => "" }) };
     },
-  };
+  });
   const power = new HaPower({
     records: world.records,
     config: world.config,
@@ -64,11 +73,11 @@ test("stop, start and migrate of one under HA become wishes, and happen", async 
   expect(await divert(`POST ${vm}/status/start`)).toContain("hastart");
   await world.pass(4);
   expect(world.service("vm:100")).toMatchObject({ state: "started", node: "n2" });
-  expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
+  expect(await divert(`POST ${vm}/migrate`, to("n3"))).toContain("hamigrate");
   await world.pass(4);
   expect(world.ownerOf(100)).toBe("n3");
-  await expect(divert(`POST ${vm}/migrate`, { target: "n9" })).rejects.toThrow();
-  await expect(divert(`POST ${vm}/migrate`, { target: "n3" })).rejects.toThrow(
+  await expect(divert(`POST ${vm}/migrate`, to("n9"))).rejects.toThrow();
+  await expect(divert(`POST ${vm}/migrate`, to("n3"))).rejects.toThrow(
     expect.objectContaining({ errors: { target: "target is local node." } }),
   );
   await world.config.setResource("100", { state: "disabled" }, { remove: [], digest: undefined });
@@ -78,13 +87,13 @@ test("stop, start and migrate of one under HA become wishes, and happen", async 
 test("a move that a strict rule forbids or that the node cannot take is refused at once, with the reason", async () => {
   for (const sid of ["100", "101"]) await world.config.addResource(sid, undefined, {});
   await world.rules.add("home", "node-affinity", { resources: "100", nodes: "n2,n3", strict: true });
-  await expect(divert(`POST ${vm}/migrate`, { target: "n1" })).rejects.toThrow(
+  await expect(divert(`POST ${vm}/migrate`, to("n1"))).rejects.toThrow(
     "cannot migrate resource 'vm:100' to node 'n1': a strict node affinity rule of 'vm:100' does not name it",
   );
-  lacking = "n3";
-  await expect(divert(`POST ${vm}/migrate`, { target: "n3" })).rejects.toThrow("has no bridge 'vmbr7'");
-  lacking = undefined;
-  expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
+  world.bridgesOf = (node) => (node === "n3" ? ["vmbr1"] : ["vmbr0"]);
+  await expect(divert(`POST ${vm}/migrate`, to("n3"))).rejects.toThrow("'n3' has no bridge 'vmbr0'");
+  world.bridgesOf = () => ["vmbr0"];
+  expect(await divert(`POST ${vm}/migrate`, to("n3"))).toContain("hamigrate");
 });
 
 test("a move to a node in maintenance is refused, instead of a task that goes well and moves nothing", async () => {
@@ -93,7 +102,7 @@ test("a move to a node in maintenance is refused, instead of a task that goes we
   await world.pass(6);
   await world.config.maintenance("n3", true, "root@pam");
   await world.pass(4);
-  await expect(divert(`POST ${vm}/migrate`, { target: "n3" })).rejects.toThrow(
+  await expect(divert(`POST ${vm}/migrate`, to("n3"))).rejects.toThrow(
     "node 'n3' is in maintenance and takes no guests under HA before that is over (gpvectl ha maintenance off n3)",
   );
 });
@@ -104,16 +113,14 @@ test("while HA is disarmed a move is refused instead of forgotten; one that HA i
   await world.pass(6);
   await world.config.command("disarm-ha freeze", "root@pam");
   await world.pass(5);
-  await expect(divert(`POST ${vm}/migrate`, { target: "n3" })).rejects.toThrow(
-    "HA is disarmed and does not move",
-  );
+  await expect(divert(`POST ${vm}/migrate`, to("n3"))).rejects.toThrow("HA is disarmed and does not move");
   expect(() => world.config.requireManaged("vm:100")).toThrow("arm it first (gpvectl ha arm)");
   await world.config.command("arm-ha", "root@pam");
   await world.pass(5);
-  expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
+  expect(await divert(`POST ${vm}/migrate`, to("n3"))).toContain("hamigrate");
   await world.config.command("disarm-ha ignore", "root@pam");
   await world.pass(5);
-  expect(await divert(`POST ${vm}/migrate`, { target: "n1" })).toBeUndefined();
+  expect(await divert(`POST ${vm}/migrate`, to("n1"))).toBeUndefined();
 });
 
 test("a guest under HA is deleted only with what is known of it, which stays until it is gone", async () => {
@@ -144,4 +151,26 @@ test("what a form says is read as the node would read it, and refused as there",
       pveStatus: 400,
       errors: { [name]: expect.any(String) },
     });
+});
+
+test("a move is refused for what its node would refuse it for, in its words", async () => {
+  await world.config.addResource("100", undefined, {});
+  const move = `POST ${vm}/migrate`;
+  await expect(divert(move, to("n9"))).rejects.toMatchObject({
+    pveStatus: 500,
+    message: "no such cluster node 'n9'",
+  });
+  for (const online of [{}, { online: "0" }])
+    await expect(divert(move, { target: "n3", ...online }, "form")).rejects.toMatchObject({
+      pveStatus: 500,
+      message: "can't migrate running VM without --online",
+    });
+  world.unreported.add(100);
+  expect(await divert(move, { target: "n3" }, "form")).toContain("hamigrate");
+  await world.guest(100, "n2", "lock: backup\n");
+  await expect(divert(move, to("n3"))).rejects.toMatchObject({
+    pveStatus: 500,
+    message: "VM is locked (backup)",
+  });
+  expect(world.commands()).toEqual(["migrate vm:100 n3"]);
 });

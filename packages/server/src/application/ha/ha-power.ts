@@ -9,7 +9,7 @@ import {
   type HaResource,
 } from "@gpve/domain/ha/collections.ts";
 import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
-import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { requireValidCall } from "@gpve/domain/schema/validate-params.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -23,7 +23,7 @@ export interface HaPowerDeps {
   readonly records: Records;
   readonly config: HaConfig;
   readonly rules: Pick<HaRules, "effectsOf">;
-  readonly movable: Pick<MovableGuests, "require">;
+  readonly movable: Pick<MovableGuests, "require" | "requireReady">;
   readonly engine: OperationEngine;
 }
 
@@ -122,13 +122,13 @@ export class HaPower {
     if (verb === "migrate") {
       const target = String(params["target"]);
       const text = `Requesting HA migration for ${sid} to node ${target}`;
-      this.#deps.config.requireNode(target);
-      this.#deps.config.requireArmed(sid);
+      const { movable, config } = this.#deps;
+      const vmid = vmidOfSid(sid);
       // The manager would only log it, and the task say that it went well.
-      if (this.#guest(Number(params["vmid"]))?.node === target)
-        throw parameterError({ target: "target is local node." });
+      movable.requireReady(vmid, target, params["online"] === true);
+      config.requireArmed(sid);
       this.#requireAllowed(sid, target);
-      this.#deps.movable.require(Number(params["vmid"]), target, undefined);
+      movable.require(vmid, target, undefined);
       return { type: "hamigrate", wish: { sid, text, command: `migrate ${sid} ${target}` } };
     }
     if (verb === "status/start") {
