@@ -132,7 +132,10 @@ export class HaWorld {
         },
         report: {
           usage: { memory: { available: 8 * GIB } },
-          storages: [{ storage: "shared", active: !this.withoutShared.has(node) }],
+          storages: [
+            { storage: "shared", active: !this.withoutShared.has(node) },
+            { storage: "local", active: true },
+          ],
           guests: this.records
             .collection(guestCollection)
             .list()

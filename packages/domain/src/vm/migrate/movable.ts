@@ -39,7 +39,7 @@ export interface MoveTarget {
   readonly cpuFlags?: readonly string[] | undefined;
   /** Who under HA keeps the VM from going there. */
   readonly blocking?: readonly BlockedBy[] | undefined;
-  /** Why it takes no guest under HA at all. */
+  /** What else keeps the VM from it because it is under HA. */
   readonly closed?: string | undefined;
 }
 

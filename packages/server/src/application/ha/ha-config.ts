@@ -13,12 +13,15 @@ import {
   ruleCollection,
   serviceState,
   sidOf,
+  vmidOfSid,
   type HaGroup,
   type HaResource,
 } from "@gpve/domain/ha/collections.ts";
-import type { WantedState } from "@gpve/domain/ha/model.ts";
+import type { ManagerStatus, WantedState } from "@gpve/domain/ha/model.ts";
+import { whyNotOn } from "@gpve/domain/ha/movable.ts";
 import { alreadyThere, conflict, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
+import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
 import { prefixed } from "../access/prefixed.ts";
@@ -231,27 +234,35 @@ export class HaConfig {
   /** Whoever is sent where the manager sends nobody would stay where it is, and only the manager's log would say so. */
   requireTaker(sid: string, node: string): void {
     this.requireNode(node);
-    const guest = this.#deps.records.collection(guestCollection).get(sid.split(":")[1] ?? "")?.value;
+    const guest = this.#deps.records.collection(guestCollection).get(String(vmidOfSid(sid)))?.value;
     if (guest?.node === node) throw conflict(`resource '${sid}' is on node '${node}' already`);
     if (this.#deps.isOffline(node)) throw conflict(`cannot move '${sid}': node '${node}' is not online`);
     const why = this.whyClosed(sid, node);
     if (why !== undefined) throw conflict(why);
   }
 
-  /** What keeps a guest under HA from a node in maintenance; all others may go there. */
+  /** What keeps a guest from a node because it is under HA; all others may go there. */
   whyClosed(sid: string, node: string): string | undefined {
     const { records } = this.#deps;
     const wanted = records.collection(resourceCollection).get(sid)?.value.state;
     if (wanted === undefined || wanted === "ignored") return undefined;
-    if (!isInMaintenance(node, records.collection(managerCollection))) return undefined;
-    return `node '${node}' is in maintenance and takes no guests under HA before that is over (gpvectl ha maintenance off ${node})`;
+    if (isInMaintenance(node, records.collection(managerCollection)))
+      return `node '${node}' is in maintenance and takes no guests under HA before that is over (gpvectl ha maintenance off ${node})`;
+    const guest = records.collection(guestCollection).get(String(vmidOfSid(sid)))?.value;
+    if (guest === undefined || guest.node === node || this.#disarm()?.mode === "ignore") return undefined;
+    // Its node would refuse the manager's order, and only logs would say so.
+    const tied = whyNotOn(guest, valuesOf(records, storageCollection), node);
+    return tied === undefined ? undefined : `HA does not move '${sid}' to node '${node}': ${tied}`;
   }
 
   /** What is asked for meanwhile would be forgotten when services go on. */
   requireArmed(sid: string): void {
-    const { disarm } = this.#deps.records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value ?? {};
-    if (disarm !== undefined)
+    if (this.#disarm() !== undefined)
       throw conflict(`HA is disarmed and does not move '${sid}': arm it first (gpvectl ha arm)`);
+  }
+
+  #disarm(): ManagerStatus["disarm"] {
+    return this.#deps.records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value.disarm;
   }
 
   /** One that failed wants to be looked at, and disabled, before anything else is asked of it. */

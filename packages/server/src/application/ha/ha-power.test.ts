@@ -11,6 +11,7 @@ import { HaPower, haPowerOperations } from "./ha-power.ts";
 
 let world: HaWorld;
 let divert: (route: string, params?: object, source?: "form" | "json") => Promise<string | undefined>;
+let movable: MovableGuests;
 let close: () => Promise<void>;
 const vm = "/nodes/{node}/qemu/{vmid}";
 const to = (target: string) => ({ target, online: true });
@@ -22,7 +23,7 @@ beforeEach(async () => {
   for (const operation of haPowerOperations(world.config)) engine.register(operation);
   await engine.start();
   const guests = world.records.collection(guestCollection);
-  const movable = new MovableGuests({
+  movable = new MovableGuests({
     board: world.board(),
     ha: world.rules,
     storages: () => valuesOf(world.records, storageCollection),
@@ -173,4 +174,19 @@ test("a move is refused for what its node would refuse it for, in its words", as
     message: "VM is locked (backup)",
   });
   expect(world.commands()).toEqual(["migrate vm:100 n3"]);
+});
+
+test("one with a disk or a disc that only its node has is not sent anywhere, however that is asked for", async () => {
+  await world.guest(100, "n2", "ide2: local:iso/tiny.iso,media=cdrom\n");
+  const local = { storage: "local", type: "dir", options: { path: "/l" } };
+  await world.records.transact((tx) => tx.put(storageCollection, "local", local as never));
+  await world.config.addResource("100", undefined, {});
+  const why = "HA does not move 'vm:100' to node 'n3': ide2 is on storage local, which is not shared";
+  await expect(divert(`POST ${vm}/migrate`, to("n3"))).rejects.toThrow(why);
+  expect(() => world.config.requireTaker("vm:100", "n3")).toThrow(why);
+  expect(movable.show("n2", 100)["not_allowed_nodes"]).toMatchObject({ n3: { reasons: [why] } });
+  expect(world.commands()).toEqual([]);
+  // Its node takes along what it has.
+  await world.config.setResource("100", { state: "ignored" }, { remove: [], digest: undefined });
+  expect(movable.show("n2", 100)["allowed_nodes"]).toEqual(["n1", "n3"]);
 });

@@ -108,7 +108,7 @@ export class HaRules {
     });
   }
 
-  /** Who would go along with a resource, who keeps it from going, and why that node takes none at all. */
+  /** Who would go along with a resource, who keeps it from going, and what else does. */
   effectsOf(sid: string, target: string): MoveEffects {
     const resources = this.#config.resources();
     const compiled = compileRules(rulesOf(this.#all(), this.#config.groups(), resources), this.#nodes());
