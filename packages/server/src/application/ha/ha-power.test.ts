@@ -190,3 +190,16 @@ test("one with a disk or a disc that only its node has is not sent anywhere, how
   await world.config.setResource("100", { state: "ignored" }, { remove: [], digest: undefined });
   expect(movable.show("n2", 100)["allowed_nodes"]).toEqual(["n1", "n3"]);
 });
+
+test("one under HA does not leave for another cluster", async () => {
+  const move = `POST ${vm}/remote_migrate`;
+  const params = { "target-endpoint": "host=10.0.0.9,apitoken=PVEAPIToken=root@pam!move=x", "target-storage": "store", "target-bridge": "vmbr0" };
+  expect(await divert(move, params)).toBeUndefined();
+  await world.config.addResource("100", undefined, {});
+  await expect(divert(move, params)).rejects.toMatchObject({
+    pveStatus: 400,
+    errors: { vmid: "cannot migrate HA-managed VM to remote cluster" },
+  });
+  await world.config.setResource("100", { state: "ignored" }, { remove: [], digest: undefined });
+  expect(await divert(move, params)).toBeUndefined();
+});

@@ -9,7 +9,7 @@ import {
   type HaResource,
 } from "@gpve/domain/ha/collections.ts";
 import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
-import { conflict } from "@gpve/domain/request/failures.ts";
+import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
 import { requireValidCall } from "@gpve/domain/schema/validate-params.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -37,6 +37,7 @@ interface Wish {
 const ROUTE = /^POST \/nodes\/\{node\}\/(?:qemu|lxc)\/\{vmid\}\/(status\/(?:start|stop|shutdown)|migrate)$/;
 
 const DESTROY = /^DELETE \/nodes\/\{node\}\/(?:qemu|lxc)\/\{vmid\}$/;
+const LEAVE = /^POST \/nodes\/\{node\}\/(?:qemu|lxc)\/\{vmid\}\/remote_migrate$/;
 
 /** One for each of PVE's task types. */
 export function haPowerOperations(config: HaConfig): readonly OperationDefinition<Wish>[] {
@@ -72,8 +73,8 @@ export class HaPower {
     ctx: Asking,
   ): Promise<AgentReply | undefined> {
     const verb = ROUTE.exec(route)?.[1];
-    const destroys = DESTROY.test(route);
-    if (verb === undefined && !destroys) return undefined;
+    const [destroys, leaves] = [DESTROY.test(route), LEAVE.test(route)];
+    if (verb === undefined && !destroys && !leaves) return undefined;
     const guest = this.#guest(Number(sent["vmid"]));
     const resource = guest === undefined ? undefined : this.#deps.config.find(guest);
     if (resource === undefined) return undefined;
@@ -81,6 +82,9 @@ export class HaPower {
     const { compression: _ours, ...asked } = sent;
     const params = requireValidCall(route, asked, source);
     if (destroys && params["purge"] !== true) throw needsPurge(resource);
+    // It ends stopped and locked here: HA would start it again, or elsewhere, while it runs in the other cluster.
+    if (leaves && resource.state !== "ignored")
+      throw parameterError({ vmid: "cannot migrate HA-managed VM to remote cluster" });
     if (verb === undefined || params["skiplock"] === true || this.#isLeftAlone(resource)) return undefined;
     const { type, wish } = this.#wish(verb, resource, params);
     const { upid } = await this.#deps.engine.submit({
