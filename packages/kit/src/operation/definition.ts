@@ -42,6 +42,8 @@ export interface Step<Args = unknown, State extends object = Record<string, unkn
 export interface OperationDefinition<Args = unknown, State extends object = Record<string, unknown>> {
   /** Also PVE's worker type in the UPID: "qmstart". */
   readonly type: string;
+  /** That one, where PVE has the same for work of several kinds. */
+  readonly taskType?: string;
   readonly steps?: readonly Step<Args, State>[];
   /** Steps that depend on the arguments. Must give the same steps for the same arguments. */
   plan?(args: Args): readonly Step<Args, State>[];

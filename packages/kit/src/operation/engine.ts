@@ -4,7 +4,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { ignore } from "../background.ts";
 import type { Clock } from "../clock.ts";
 import { OperationRegistry } from "./definition.ts";
-import type { OperationDefinition } from "./definition.ts";
+import type { AnyDefinition, OperationDefinition } from "./definition.ts";
 import { Execution, unavailable } from "./execution.ts";
 import { traceparent as activeTraceparent } from "../telemetry/traceparent.ts";
 import type { Journal, JournalSession } from "./journal.ts";
@@ -133,7 +133,7 @@ export class OperationEngine {
       const upid = await known;
       return { operation: this.#require(upid), upid, isRepeated: true };
     }
-    const accepted = this.#accept(execution, { ...request, args }, definition.overtakes ?? []);
+    const accepted = this.#accept(execution, { ...request, args }, definition);
     this.#requests.pending({ ...request, args }, accepted);
     const operation = await accepted;
     return { operation, upid: operation.id, isRepeated: false };
@@ -206,15 +206,16 @@ export class OperationEngine {
   async #accept(
     execution: Execution,
     request: SubmitRequest & { readonly args: unknown },
-    overtakes: readonly string[],
+    definition: AnyDefinition,
   ): Promise<OperationView> {
     const { type, resources, shared, args, actor, requestId, subject = "" } = request;
+    const { taskType = type, overtakes = [] } = definition;
     const traceparent = activeTraceparent() ?? request.traceparent;
     const sequence = execution.nextSequence();
     const createdAt = this.#options.clock.now();
     const victims = overtakes.length === 0 ? [] : execution.victims(overtakes, resources);
     const record: OperationRecord = {
-      id: this.#options.nameOf({ sequence, type, subject, actor, createdAt }),
+      id: this.#options.nameOf({ sequence, type: taskType, subject, actor, createdAt }),
       sequence,
       order: Math.min(sequence, ...victims.map((victim) => victim.record.order)),
       type,
@@ -226,7 +227,7 @@ export class OperationEngine {
       state: "queued",
       createdAt,
       steps: [],
-      data: { ...this.#registry.get(type)?.initialState?.(args) },
+      data: { ...definition.initialState?.(args) },
       warnings: 0,
     };
     const operation = await execution.accept(record);

@@ -144,7 +144,16 @@ describe("targetstorage", () => {
     expect(mapStorage(parseStorageMap("x,a:b"), "c")).toBe("x");
   });
 
-  test.each(["a:b:c", "x,y", "a:b,a:c", "a:", "1,a:b"])("%s is refused", (text) => {
-    expect(() => parseStorageMap(text)).toThrow("Parameter verification failed");
+  test.each([
+    ["a:b:c", "entry 'a:b:c' contains invalid ID"],
+    ["x,y", "default target ID can only be provided once"],
+    ["a:b,a:c", "duplicate mapping for source 'a'"],
+    ["a:", "entry 'a:' contains invalid ID"],
+    ["1,a:b", "identity mapping cannot be combined with other mappings"],
+    ["1,x", "identity mapping cannot be combined with other mappings"],
+  ])("%s is refused", (text, why) => {
+    expect(() => parseStorageMap(text)).toThrow(
+      expect.objectContaining({ errors: { targetstorage: `failed to parse storage map: ${why}` } }),
+    );
   });
 });

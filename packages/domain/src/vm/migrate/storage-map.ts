@@ -10,26 +10,37 @@ export interface StorageMap {
   readonly entries: ReadonlyMap<string, string>;
 }
 
+/** The parameter that a map comes in, and what it is of. */
+export interface MapParameter {
+  readonly name: string;
+  readonly of: "storage" | "bridge";
+}
+
+const TARGET_STORAGE: MapParameter = { name: "targetstorage", of: "storage" };
+
 /** `1`, `store`, or `a:b,c:d`, also mixed; throws PVE's texts. */
-export function parseStorageMap(text: string): StorageMap {
+export function parseStorageMap(text: string, { name, of } = TARGET_STORAGE): StorageMap {
   const entries = new Map<string, string>();
   let fallback: string | undefined;
   let identity = false;
-  const bad = (why: string): Error => parameterError({ targetstorage: why });
+  const bad = (why: string): Error => parameterError({ [name]: `failed to parse ${of} map: ${why}` });
   for (const part of text.split(/[\s,;]+/).filter((each) => each !== "")) {
-    const [from = "", to, ...rest] = part.split(":");
-    if (rest.length > 0) throw bad(`failed to parse pair '${part}'`);
-    if (to === undefined) {
-      if (fallback !== undefined || identity) throw bad("more than one default target storage");
-      if (from === "1") identity = true;
-      else fallback = from;
+    if (part === "1") {
+      identity = true;
       continue;
     }
-    if (from === "" || to === "") throw bad(`failed to parse pair '${part}'`);
-    if (entries.has(from)) throw bad(`storage '${from}' is mapped twice`);
+    const [from = "", to, ...rest] = part.split(":");
+    if (from === "" || to === "" || rest.length > 0) throw bad(`entry '${part}' contains invalid ID`);
+    if (to === undefined) {
+      if (fallback !== undefined) throw bad("default target ID can only be provided once");
+      fallback = from;
+      continue;
+    }
+    if (entries.has(from)) throw bad(`duplicate mapping for source '${from}'`);
     entries.set(from, to);
   }
-  if (identity && entries.size > 0) throw bad("identity map cannot be combined with others");
+  if (identity && (fallback !== undefined || entries.size > 0))
+    throw bad("identity mapping cannot be combined with other mappings");
   return {
     ...(identity ? { identity: true as const } : {}),
     ...given({ default: fallback }),

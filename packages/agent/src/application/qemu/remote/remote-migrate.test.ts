@@ -88,6 +88,7 @@ describe("a VM that leaves", () => {
 
   test("is uploaded, made there, cleared away there, and destroyed here when asked for", async () => {
     const upid = await ask({ delete: true, bwlimit: 0 });
+    expect(upid).toContain(":qmigrate:100:");
     expect(await engine.wait(upid)).toMatchObject({ state: "done" });
     const said = (logs.lines.get(upid) ?? []).join("\n");
     expect(said).toMatch(
@@ -114,6 +115,22 @@ describe("a VM that leaves", () => {
     expect(calls.at(-1)).toContain("DELETE /nodes/localhost/storage/store/content/");
     expect((logs.lines.get(upid) ?? []).join("\n")).toContain("VM 100 stays here as it was");
     expect(world.images(100)).toHaveLength(1);
+  });
+
+  test("is refused with a map that is none, or that names no storage of the other cluster", async () => {
+    const bad = {
+      pveStatus: 400,
+      errors: { "target-storage": expect.stringContaining("parse storage map: ") },
+    };
+    await expect(ask({ "target-storage": "a:b,a:c" })).rejects.toMatchObject(bad);
+    const bridge = "failed to parse bridge map: default target ID can only be provided once";
+    await expect(ask({ "target-bridge": "vmbr0,vmbr1" })).rejects.toMatchObject({
+      errors: { "target-bridge": bridge },
+    });
+    await expect(ask({ "target-storage": "1" })).rejects.toMatchObject({
+      pveStatus: 500,
+      message: "remote migration requires explicit storage mapping!",
+    });
   });
 
   test("is refused while it runs, or where it is a template", async () => {

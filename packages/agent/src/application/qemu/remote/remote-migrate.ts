@@ -17,7 +17,7 @@ import {
   type RemoteDisk,
   type RemoteEndpoint,
 } from "@gpve/domain/vm/migrate/remote-move.ts";
-import { parseStorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
+import { parseStorageMap, type StorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { volumeOf } from "../../guest/guest-storages.ts";
@@ -71,6 +71,9 @@ export class RemoteMigration {
   ): Promise<string> {
     const { vmid, online, bwlimit } = params;
     const endpoint = parseRemoteEndpoint(params["target-endpoint"]);
+    const { storages } = mapsOf(params["target-storage"], params["target-bridge"]);
+    // Storages of another cluster mean nothing by their names here.
+    if (storages.identity === true) throw refused("remote migration requires explicit storage mapping!");
     const config = this.#host.configs.get(vmid);
     checkLock(config);
     if (isTemplate(config)) throw refused(`VM ${vmid} is a template: clone it, and move the clone`);
@@ -79,8 +82,7 @@ export class RemoteMigration {
       if (online === true) requireLeavable(vmid, config);
       else throw conflict("can't migrate running VM without --online");
     }
-    remoteDisks(vmid, config, parseStorageMap(params["target-storage"]));
-    parseStorageMap(params["target-bridge"]);
+    remoteDisks(vmid, config, storages);
     const id = this.#host.ids.newUuid();
     this.#endpoints.set(id, endpoint);
     const args: Omit<RemoteMigrateArgs, "vmid"> = {
@@ -98,6 +100,7 @@ export class RemoteMigration {
   operation(): OperationDefinition<RemoteMigrateArgs, RemoteState> {
     return {
       type: REMOTE_MIGRATE,
+      taskType: "qmigrate",
       lock: "migrate",
       exclusive: true,
       steps: [{ name: "send", run: (ctx) => this.#send(ctx), undo: (ctx) => this.#callOff(ctx) }],
@@ -114,7 +117,7 @@ export class RemoteMigration {
     const process = runningVm(this.#host, vmid);
     // It may have been started while this waited.
     if (process !== undefined && !args.online) throw conflict("can't migrate running VM without --online");
-    const maps = { storages: parseStorageMap(args.storages), bridges: parseStorageMap(args.bridges) };
+    const maps = mapsOf(args.storages, args.bridges);
     const disks = remoteDisks(vmid, config, maps.storages);
     const { version } = ((await remote.call("GET", "/version")) ?? {}) as { version?: string };
     log(`the cluster at ${endpoint.host}:${endpoint.port} answers (version ${version ?? "unknown"})`);
@@ -193,4 +196,11 @@ export class RemoteMigration {
     await this.#clear(this.#host.reach(endpoint, ctx.signal), ctx);
     if (state.done !== true) log(`VM ${args.vmid} stays here as it was`);
   }
+}
+
+function mapsOf(storages: string, bridges: string): Readonly<Record<"storages" | "bridges", StorageMap>> {
+  return {
+    bridges: parseStorageMap(bridges, { name: "target-bridge", of: "bridge" }),
+    storages: parseStorageMap(storages, { name: "target-storage", of: "storage" }),
+  };
 }
