@@ -121,8 +121,7 @@ export class HaPower {
     return this.#deps.records.collection(guestCollection).get(String(vmid))?.value;
   }
 
-  #wish(verb: string, resource: HaResource, params: Params): { readonly type: string; readonly wish: Wish } {
-    const { sid, state } = resource;
+  #wish(verb: string, { sid }: HaResource, params: Params): { readonly type: string; readonly wish: Wish } {
     if (verb === "migrate") {
       const target = String(params["target"]);
       const text = `Requesting HA migration for ${sid} to node ${target}`;
@@ -135,11 +134,8 @@ export class HaPower {
       movable.require(vmid, target, undefined);
       return { type: "hamigrate", wish: { sid, text, command: `migrate ${sid} ${target}` } };
     }
-    if (verb === "status/start") {
-      if (state === "disabled")
-        throw conflict(`${sid} is disabled in HA: enable it first (gpvectl ha set ${sid} --state started)`);
+    if (verb === "status/start")
       return { type: "hastart", wish: { sid, state: "started", text: `Requesting HA start for ${sid}` } };
-    }
     const timeout = verb === "status/stop" ? 0 : Number(params["timeout"] ?? 60);
     const text = `Requesting HA stop for ${sid}`;
     return { type: "hastop", wish: { sid, state: "stopped", text, command: `stop ${sid} ${timeout}` } };
