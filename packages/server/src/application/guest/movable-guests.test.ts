@@ -9,6 +9,7 @@ import { HaWorld } from "../../testing/ha-world.ts";
 import { createGuestReadHandlers } from "../../presentation/http/guest/guest-read-handlers.ts";
 import { nodeCalls } from "../../testing/node-calls.ts";
 import { MovableGuests } from "./movable-guests.ts";
+import { ReadGuests } from "./read-guests.ts";
 
 let world: HaWorld;
 let movable: MovableGuests;
@@ -98,6 +99,20 @@ test("what its disks can do is said by its node, and on which nodes they are by 
   // Its local disk came later.
   expect(await feature(103, { snapname: "early" })).toEqual({ hasFeature: true, nodes: ["n1", "n2", "n3"] });
   expect(asked).toContainEqual({ node: "n2", vmid: "103", feature: "snapshot", snapname: "early" });
+});
+
+test("where a locked VM could go is not asked, as it could not go", async () => {
+  const guests = new ReadGuests({
+    guests: world.records.collection(guestCollection),
+    board: board(),
+    permissions: () => 1,
+  });
+  const calls = nodeCalls({ connection: () => undefined });
+  const read = createGuestReadHandlers({ guests, movable, calls })["GET /nodes/{node}/qemu/{vmid}/migrate"];
+  const shown = () => read?.({ node: "n2", vmid: 102 }, {} as never);
+  expect(shown()).toHaveProperty("allowed_nodes", ["n1", "n3"]);
+  await world.guest(102, "n2", "lock: backup\n");
+  expect(shown).toThrow(expect.objectContaining({ pveStatus: 500, message: "VM is locked (backup)" }));
 });
 
 test("who goes along and who is in the way under HA is told", async () => {

@@ -1,4 +1,5 @@
 import { given } from "@gpve/contracts/given.ts";
+import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { parameterError } from "@gpve/domain/request/failures.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -44,7 +45,7 @@ export function createGuestReadHandlers({ guests, movable, calls }: GuestReadDep
     },
     "GET /nodes/{node}/qemu/{vmid}/pending": ({ node, vmid }) => guests.pending(node, vmid),
     "GET /nodes/{node}/qemu/{vmid}/migrate": ({ node, vmid, target }) => {
-      guests.find(node, VM_TYPE, vmid);
+      checkLock(guests.config(guests.find(node, VM_TYPE, vmid)));
       return movable.show(node, vmid, target);
     },
     // What its disks can do their node knows; where else they are, servers do.
