@@ -95,7 +95,8 @@ export class LocalWork {
     if (!this.#env.services().has(sid)) return undefined;
     const started = this.#follow(sid, `starting service ${sid}`, () => this.#env.guests.start(sid));
     if (started === "pending") return undefined;
-    if (started) {
+    // Somebody else may have been before us, as a reboot or a backup that had stopped it: then there was nothing to start.
+    if (started || this.#env.guests.isRunning(sid)) {
       this.#env.log("info", `service status ${sid} started`);
       this.#startFailures.delete(sid);
       return "success";

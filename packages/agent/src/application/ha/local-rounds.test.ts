@@ -211,6 +211,20 @@ test("a start that fails is tried again as often as is wanted, then told, with w
   expect(said).toMatch(/unable to start service vm:100: [^"]*no disk/);
 });
 
+test("a start that fails because somebody else has started the guest is none that failed", async () => {
+  holds();
+  await records.transact((tx) => {
+    const resource = tx.get(resourceCollection, "vm:100")?.value;
+    if (resource !== undefined) tx.put(resourceCollection, "vm:100", { ...resource, maxRestart: 0 });
+  });
+  startFails = true;
+  await manager("started");
+  await rounds.round();
+  guests.set("100", fakeGuest("100", true));
+  await until(() => expect(exit()).toBe("success"));
+  expect(JSON.stringify(records.collection(evidenceCollection).list())).not.toContain("unable to start");
+});
+
 test("a guest that comes under HA while it runs gets a deadline, and loses it with HA", async () => {
   guests.set("100", fakeGuest("100", false));
   guests.set("7", fakeGuest("7", false));
