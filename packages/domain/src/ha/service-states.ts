@@ -82,7 +82,13 @@ function started(context: ServiceStep, sid: string, service: ServiceStatus, conf
 
 function requestStop(context: ServiceStep, sid: string, service: ServiceStatus): void {
   const exit = resultOf(context, service);
-  if (exit === undefined || exit === "tryAgain") return void lost(context, sid, service);
+  if (exit === undefined || exit === "tryAgain") {
+    // Whoever has lost his patience need not wait for a stop that has some; any other one waits for it.
+    const { command } = service;
+    const isHarder = command?.kind === "stop" && command.timeoutS === 0 && service.timeoutS !== 0;
+    if (!lost(context, sid, service) && isHarder) carryOutCommand(context, sid, service);
+    return;
+  }
   if (exit === "success") return context.change(sid, "stopped");
   context.env.log("error", `service '${sid}' stop failed (exit code 1)`);
   context.change(sid, "error");

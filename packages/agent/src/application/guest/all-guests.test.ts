@@ -16,7 +16,7 @@ async function world(running: readonly number[] = []) {
       { vmid: 103, onboot: true },
     ],
     isRunning: (vmid) => running.includes(vmid),
-    operations: { start: "qmstart", shutdown: "qmshutdown", pause: "qmpause" },
+    operations: { start: "qmstart", shutdown: "qmshutdown", stop: "qmstop", pause: "qmpause" },
   };
   const { engine, logs } = testEngine();
   for (const type of ["qmstart", "qmshutdown", "qmpause"])

@@ -15,6 +15,8 @@ export interface OrderedGuests {
   readonly operations: {
     readonly start: string;
     readonly shutdown: string;
+    /** At once, also where it is being shut down. */
+    readonly stop: string;
     readonly pause: string;
     /** To another node while it runs; absent = it is stopped here and started there. */
     readonly move?: string;

@@ -20,7 +20,7 @@ export interface GuestOrdersDeps {
 }
 
 interface Work {
-  readonly what: "start" | "stop" | "move";
+  readonly what: "start" | "stop" | "kill" | "move";
   outcome: ActionOutcome;
   endedAt: number;
 }
@@ -55,6 +55,9 @@ export class GuestOrders implements GuestActions {
 
   stop = (sid: string, timeoutS: number | undefined): ActionOutcome => {
     const { operations } = this.#deps.kindOf(vmidOfSid(sid));
+    const known = this.#current(sid)?.what;
+    if (timeoutS === 0 && known === "stop") this.#work.delete(sid);
+    if (timeoutS === 0 || known === "kill") return this.#follow(sid, "kill", operations.stop, {});
     const args = { timeoutSeconds: timeoutS ?? STOP_SECONDS, forceStop: true };
     return this.#follow(sid, "stop", operations.shutdown, args);
   };
@@ -96,14 +99,15 @@ export class GuestOrders implements GuestActions {
     if (known?.outcome === "pending") return "pending";
     const work: Work = { what, outcome: "pending", endedAt: 0 };
     this.#work.set(sid, work);
-    void this.#run(sid, type, args).then((done) => {
+    const isCurrent = (): boolean => this.#work.get(sid) === work;
+    void this.#run(sid, type, args, isCurrent).then((done) => {
       work.outcome = done;
       work.endedAt = this.#deps.clock.monotonic();
     });
     return "pending";
   }
 
-  async #run(sid: string, type: string, args: object): Promise<boolean> {
+  async #run(sid: string, type: string, args: object, isCurrent: () => boolean): Promise<boolean> {
     const { engine, log } = this.#deps;
     const vmid = vmidOfSid(sid);
     this.#reasons.delete(sid);
@@ -118,6 +122,8 @@ export class GuestOrders implements GuestActions {
       });
       const ended = await engine.wait(operation.id);
       if (ended.state === "done") return true;
+      // Another has taken its place and ended it.
+      if (!isCurrent()) return false;
       const why = ended.error ?? ended.state;
       this.#reasons.set(sid, why);
       log.warn({ sid, operation: type }, `${type} of ${sid} failed: ${why}`);

@@ -32,6 +32,7 @@ let moveFails = false;
 let canMoveLive = false;
 let moves: object[] = [];
 let startFails: boolean;
+let ignoresButton: boolean;
 let done: string[];
 let close: () => Promise<void>;
 
@@ -72,7 +73,32 @@ beforeEach(async () => {
       },
     ],
   });
-  operation("shutdown", (vmid) => void guests.delete(String(vmid)));
+  ignoresButton = false;
+  engine.register({
+    type: "shutdown",
+    steps: [
+      {
+        name: "shutdown",
+        run: async ({ args, signal }: { args: { vmid: number }; signal: AbortSignal }) => {
+          if (ignoresButton)
+            await new Promise((_, fail) =>
+              signal.addEventListener("abort", () => fail(signal.reason as Error)),
+            );
+          guests.delete(String(args.vmid));
+        },
+      },
+    ],
+  });
+  engine.register({
+    type: "stop",
+    overtakes: ["shutdown"],
+    steps: [
+      {
+        name: "stop",
+        run: async ({ args }: { args: { vmid: number } }) => void guests.delete(String(args.vmid)),
+      },
+    ],
+  });
   await engine.start();
   environment = new LocalEnvironment({
     node: "n1",
@@ -98,6 +124,7 @@ beforeEach(async () => {
         operations: {
           start: "start",
           shutdown: "shutdown",
+          stop: "stop",
           pause: "pause",
           ...(canMoveLive ? { move: "move" } : {}),
         },
@@ -279,6 +306,29 @@ test("stops, and makes ready to move, what it is told; refuses what cannot go", 
   expect(JSON.stringify(records.collection(evidenceCollection).list())).toContain(
     "service vm:100 not moved (migration error): no such disk there",
   );
+});
+
+test("a hard stop ends a shutdown that the guest ignores", async () => {
+  holds();
+  ignoresButton = true;
+  guests.set("100", fakeGuest("100", true));
+  const stopping = (uid: string, timeoutS: number) =>
+    records.transact((tx) =>
+      tx.put(managerCollection, MANAGER_STATUS_ID, {
+        nodes: { n1: "online" as const },
+        services: { "vm:100": { state: "request_stop" as const, node: "n1", uid, timeoutS } },
+        maintenance: {},
+      }),
+    );
+  await stopping("soft", 600);
+  for (let round = 0; round < 3; round++) await rounds.round();
+  expect(local()?.results["soft"]).toBeUndefined();
+  await stopping("hard", 0);
+  await until(() => expect(local()?.results["hard"]?.exit).toBe("success"));
+  expect(guests.size).toBe(0);
+  const said = JSON.stringify(records.collection(evidenceCollection).list());
+  expect(said).toContain("stopping service vm:100 (timeout=0)");
+  expect(said).not.toContain("unable to stop");
 });
 
 test("moves a running guest live, by the manager's order; one that cannot go runs on", async () => {

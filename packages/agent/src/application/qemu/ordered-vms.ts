@@ -13,7 +13,13 @@ export interface OrderedVmsPorts extends RunningPorts {
 export function orderedVms(host: OrderedVmsPorts): OrderedGuests {
   return {
     noun: guestKinds.qemu.noun,
-    operations: { start: "qmstart", shutdown: "qmshutdown", pause: "qmpause", move: "qmigrate" },
+    operations: {
+      start: "qmstart",
+      shutdown: "qmshutdown",
+      stop: "qmstop",
+      pause: "qmpause",
+      move: "qmigrate",
+    },
     isRunning: (vmid) => runningVm(host, vmid) !== undefined,
     list: () =>
       host.configs.list().flatMap((vmid) => {

@@ -36,7 +36,7 @@ export const composeToys: ComposeKind = async (parts) => {
     type: TOY_TYPE,
     ordered: {
       noun: guestKinds[TOY_TYPE].noun,
-      operations: { ...TOY_OPERATIONS, pause: TOY_OPERATIONS.shutdown },
+      operations: { ...TOY_OPERATIONS, stop: TOY_OPERATIONS.shutdown, pause: TOY_OPERATIONS.shutdown },
       isRunning: (vmid) => runningToy(host, vmid) !== undefined,
       list: () =>
         configs.list().map((vmid) => ({ vmid, onboot: configs.get(vmid).values["onboot"] === "1" })),

@@ -14,6 +14,7 @@ import {
   serviceState,
   sidOf,
   vmidOfSid,
+  type HaCommand,
   type HaGroup,
   type HaResource,
 } from "@gpve/domain/ha/collections.ts";
@@ -119,7 +120,12 @@ export class HaConfig {
     );
   }
 
-  async setResource(text: string, options: HaResourceOptions, { remove, digest }: HaChange): Promise<void> {
+  /** `order`: told to the manager in one with it, which else might begin the one without the other. */
+  async setResource(
+    text: string,
+    options: HaResourceOptions,
+    { remove, digest, order }: HaChange & { readonly order?: HaCommand | undefined },
+  ): Promise<void> {
     const sid = this.sid(text);
     this.#requireNoError(sid, options.state);
     await prefixed("update resources config failed", () =>
@@ -129,6 +135,7 @@ export class HaConfig {
         if (before === undefined) throw missing(`no such resource '${sid}'`);
         requireRemovable(remove, OPTIONAL);
         tx.put(resourceCollection, sid, this.#changed(tx, before, options, remove));
+        if (order !== undefined) this.#order(tx, order);
       }),
     );
   }
@@ -194,13 +201,7 @@ export class HaConfig {
 
   /** A line for the manager, which reads it in its next round. */
   async command(line: string, by: string): Promise<void> {
-    const { records, clock } = this.#deps;
-    await records.transact((tx) => {
-      const at = String(clock.now()).padStart(15, "0");
-      let count = 0;
-      while (tx.has(commandCollection, `${at}-${count}`)) count++;
-      tx.put(commandCollection, `${at}-${count}`, { line, by });
-    });
+    await this.#deps.records.transact((tx) => this.#order(tx, { line, by }));
   }
 
   /** While it is on, guests under HA leave the node and none comes. */
@@ -259,6 +260,13 @@ export class HaConfig {
   requireArmed(sid: string): void {
     if (this.#disarm() !== undefined)
       throw conflict(`HA is disarmed and does not move '${sid}': arm it first (gpvectl ha arm)`);
+  }
+
+  #order(tx: Tx, order: HaCommand): void {
+    const at = String(this.#deps.clock.now()).padStart(15, "0");
+    let count = 0;
+    while (tx.has(commandCollection, `${at}-${count}`)) count++;
+    tx.put(commandCollection, `${at}-${count}`, order);
   }
 
   #disarm(): ManagerStatus["disarm"] {

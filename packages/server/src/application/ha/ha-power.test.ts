@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { commandCollection, resourceCollection } from "@gpve/domain/ha/collections.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
@@ -84,6 +85,15 @@ test("stop, start and migrate of one under HA become wishes, and happen", async 
   await world.config.setResource("100", { state: "disabled" }, { remove: [], digest: undefined });
   expect(await divert(`POST ${vm}/status/start`)).toContain("hastart");
   expect(world.config.resource("100").state).toBe("started");
+});
+
+test("a stop is wanted and ordered in one: no round sees that it is wanted and not how", async () => {
+  await world.config.addResource("100", undefined, {});
+  await divert(`POST ${vm}/status/stop`);
+  const wanted = world.records.collection(resourceCollection).get("vm:100");
+  const [ordered] = world.records.collection(commandCollection).list();
+  expect([wanted?.value.state, ordered?.value.line]).toEqual(["stopped", "stop vm:100 0"]);
+  expect(ordered?.revision).toBe(wanted?.revision);
 });
 
 test("a move that a strict rule forbids or that the node cannot take is refused at once, with the reason", async () => {

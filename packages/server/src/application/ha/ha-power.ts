@@ -50,9 +50,10 @@ export function haPowerOperations(config: HaConfig): readonly OperationDefinitio
         run: async (ctx) => {
           const { sid, text, state, command } = ctx.args;
           ctx.log(text);
+          const order = command === undefined ? undefined : { line: command, by: ctx.actor };
           if (state !== undefined)
-            await config.setResource(sid, { state }, { remove: [], digest: undefined });
-          if (command !== undefined) await config.command(command, ctx.actor);
+            await config.setResource(sid, { state }, { remove: [], digest: undefined, order });
+          else if (order !== undefined) await config.command(order.line, order.by);
         },
       },
     ],
