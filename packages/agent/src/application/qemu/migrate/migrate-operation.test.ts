@@ -1,4 +1,5 @@
 // Moving a stopped VM, cut off and failed at every point: one node has it, always.
+import { clusterCollection, DATACENTER_OPTIONS } from "@gpve/domain/cluster/datacenter-options.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
@@ -46,21 +47,24 @@ it("ends with one owner, wherever it is cut off", () =>
     cleanup: ({ world }) => world.remove(),
   }));
 
-async function moved(prepare: (world: World) => void, values?: Record<string, string>) {
+async function moved(
+  prepare: (world: World) => unknown,
+  values?: Record<string, string>,
+  params: object = {},
+) {
   const made = await movingWorld(values);
-  prepare(made);
-  const { engine } = testEngine();
+  await prepare(made);
+  const { engine, logs } = testEngine();
   engine.register(migrateVmOperation(made.host));
   await engine.start();
   try {
-    const submit = (more: object = {}) =>
-      requestMigrate(
-        { host: made.host, engine },
-        { node: "n1", vmid: 100, target: "n2", ...more },
-        { ...contextOf(undefined), requestId: "m" },
-      );
-    const ended = await engine.wait(await submit());
-    return { ...ended, owner: made.servers.owner(100) };
+    const upid = await requestMigrate(
+      { host: made.host, engine },
+      { node: "n1", vmid: 100, target: "n2", ...params },
+      { ...contextOf(undefined), actor: { userid: "root@pam", authid: "root@pam" }, requestId: "m" },
+    );
+    const ended = await engine.wait(upid);
+    return { ...ended, owner: made.servers.owner(100), said: logs.lines.get(upid) ?? [] };
   } finally {
     await engine.stop();
     made.world.remove();
@@ -81,6 +85,27 @@ it("moves nothing that no server has allowed", async () => {
   const ended = await moved(({ servers }) => void servers.withdraw(args));
   expect(ended).toMatchObject({ state: "failed", owner: "n1" });
   expect(ended.exitStatus).toContain("no server has allowed the move of VM 100");
+});
+
+it("says of what was asked for, here or for the whole datacenter, that it has no effect", async () => {
+  const about = async (migration: string | undefined, params: object) => {
+    const set = async ({ world }: World): Promise<void> => {
+      if (migration === undefined) return;
+      await world.records.transact((tx) => tx.put(clusterCollection, DATACENTER_OPTIONS, { migration }));
+    };
+    const { said, state } = await moved(set, undefined, params);
+    expect(state).toBe("done");
+    return said.filter((line) => line.includes("has no effect: "));
+  };
+  const all = { migration_type: "insecure", migration_network: "10.0.0.0/8", "with-conntrack-state": true };
+  expect(await about(undefined, {})).toEqual([]);
+  expect(await about(undefined, all)).toEqual([
+    expect.stringContaining("migration type 'insecure'"),
+    expect.stringContaining("migration network '10.0.0.0/8'"),
+    expect.stringContaining("with-conntrack-state"),
+  ]);
+  expect(await about("type=insecure,network=10.1.0.0/16", {})).toHaveLength(2);
+  expect(await about("insecure", { migration_type: "secure" })).toEqual([]);
 });
 
 it("leaves a VM with a disc that only this node has", async () => {

@@ -16,6 +16,7 @@ import { freeVolume } from "../config/free-volumes.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import { runningVm } from "../running-vm.ts";
 import { forgetKey } from "./encrypted-ram.ts";
+import { unheeded, type MoveWishes } from "./move-wishes.ts";
 import { keepHere, sendVm, type SendVmPorts, type SentVm } from "./send-vm.ts";
 import { untilAnswered } from "./whose-guest.ts";
 
@@ -40,6 +41,7 @@ export interface MigrateArgs {
   readonly targetstorage?: string;
   /** KiB/s */
   readonly bwlimit?: number;
+  readonly wishes?: MoveWishes;
 }
 
 interface MigrateState {
@@ -78,6 +80,7 @@ async function move(host: MigratePorts, ctx: Context): Promise<void> {
   const process = runningVm(host, vmid);
   if (process !== undefined && !args.online) throw conflict("can't migrate running VM without --online");
   log(`moving VM ${vmid} to node '${target}' (${ticket.to.address})`);
+  for (const line of unheeded(args.wishes, host.configs.datacenterOption("migration"))) log(line);
   if (process !== undefined) {
     const { status } = await process.qmp.execute("query-status", undefined, { signal: ctx.signal });
     state.isPaused = status !== "running";

@@ -13,6 +13,7 @@ import { copyLimit } from "../disk/copy-limits.ts";
 import { requireRootFor, submitVmTask } from "../request/vm-tasks.ts";
 import { runningVm } from "../running-vm.ts";
 import type { MigrateArgs, MigratePorts } from "./migrate-operation.ts";
+import { moveWishes } from "./move-wishes.ts";
 
 export interface MigrateRequestDeps {
   readonly host: MigratePorts;
@@ -50,7 +51,7 @@ export async function requestMigrate(
     target,
     online: params.online ?? false,
     withLocalDisks: params["with-local-disks"] ?? false,
-    ...given({ targetstorage, bwlimit }),
+    ...given({ targetstorage, bwlimit, wishes: moveWishes(params) }),
   };
   return submitVmTask(engine, "qmigrate", vmid, args, ctx);
 }
