@@ -373,6 +373,20 @@ export const mutations: readonly Mutation[] = [
     tests: ["packages/domain/src/vcluster/standby/standby-plan.test.ts"],
   },
   {
+    name: "a cluster whose store is heard of is moved because an agent is away",
+    file: "packages/domain/src/vcluster/standby/standby-plan.ts",
+    find: "awayMs >= LOST_AFTER_MS && !isFed",
+    replace: "awayMs >= LOST_AFTER_MS",
+    tests: ["packages/domain/src/vcluster/standby/standby-plan.test.ts"],
+  },
+  {
+    name: "a line to a standby is led to whoever knows its name",
+    file: "packages/agent/src/infrastructure/vcluster/line/line-places.ts",
+    find: "secret: secretBytes(secret), path",
+    replace: 'secret: secretBytes("5e".repeat(32)), path',
+    tests: ["packages/agent/src/infrastructure/vcluster/line/lines.test.ts"],
+  },
+  {
     name: "a line to a guest goes to the node's own address",
     file: "packages/agent/src/infrastructure/net/line/guest-dialer.ts",
     find: "    if (own !== undefined)\n",

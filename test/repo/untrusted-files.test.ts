@@ -102,6 +102,8 @@ describe("folders that a guest's user can write", () => {
     expect(
       using(/import\s*\{[^}]*\b(?:connect|createConnection|Socket as)\b[^}]*\}\s*from "node:net"/),
     ).toEqual([
+      // in a process that is not root, and sees no folder but that of these sockets
+      "packages/agent/src/infrastructure/vcluster/line/line-end.ts",
       // in a process that is not root, to an address and port that the agent names: never to a path
       "packages/agent/src/infrastructure/vcluster/proxy/endpoint-proxy.ts",
     ]);

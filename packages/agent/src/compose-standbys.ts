@@ -1,6 +1,8 @@
 // Wires standbys of virtual clusters' stores: those of other nodes' that are kept here, and the lines to those of this node's.
+import { AppError } from "@gpve/contracts/errors.ts";
 import { hasSingleEtcd } from "@gpve/domain/vcluster/standby/etcd-pair.ts";
 import type { StandbyKeeper, StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
+import { standbyLineId } from "@gpve/domain/vcluster/standby/standby.ts";
 import type { StandbyRow, StandbyRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -13,6 +15,7 @@ import {
   standbyOperations,
 } from "./application/vcluster/standby/standby-operations.ts";
 import { standbyRoutes } from "./application/vcluster/standby/standby-routes.ts";
+import { LineProcess, type LineProcessDeps } from "./infrastructure/vcluster/line/line-process.ts";
 import type { ClusterNetworks } from "./infrastructure/vcluster/network/cluster-network.ts";
 import { EtcdFollowers, type EtcdFollowersDeps } from "./infrastructure/vcluster/standby/etcd-followers.ts";
 import { EtcdLeads, type EtcdLeadsDeps } from "./infrastructure/vcluster/standby/etcd-leads.ts";
@@ -25,6 +28,7 @@ export interface StandbyParts extends Omit<StandbyOperationDeps, "standbys"> {
   /** DIR/vclusters */
   readonly folder: string;
   readonly stores: StoreProcess;
+  readonly self: LineProcessDeps["self"];
   readonly engine: OperationEngine;
   readonly clock: Clock;
   readonly log: Logger;
@@ -37,6 +41,7 @@ export interface StandbyParts extends Omit<StandbyOperationDeps, "standbys"> {
   readonly networks: Pick<ClusterNetworks, "shut">;
   readonly etcds: Pick<EtcdLeadsDeps, "process" | "restart" | "credentials"> &
     Pick<EtcdFollowersDeps, "processes" | "components"> & { readonly files: EtcdPairFiles };
+  readonly processes: LineProcessDeps["processes"];
 }
 
 export interface ComposedStandbys {
@@ -59,6 +64,8 @@ export function composeStandbys(parts: StandbyParts): ComposedStandbys {
     followers,
     storeOf: (name) => host.get(name)?.spec.backingStore,
   });
+  const { processes, self } = parts;
+  const lines = new LineProcess({ processes, stores, self, clock });
   const register = plainRegister(engine, { get: (name) => host.get(name) ?? standbys.get(name) });
   for (const operation of standbyOperations({ ...parts, standbys })) register(operation);
   return {
@@ -69,14 +76,23 @@ export function composeStandbys(parts: StandbyParts): ComposedStandbys {
       changed: parts.changed,
       stopIfIdle: parts.stopIfIdle,
     }),
-    keeper: standbys,
+    keeper: {
+      followEnd: (name) => standbys.followEnd(name),
+      followPlace: async (name, address) => {
+        const end = standbys.followEnd(name);
+        const { generation = 0 } = standbys.get(name) ?? {};
+        if (end.isLasting === true) return lines.place(standbyLineId(name, generation), address, end);
+        throw new AppError("feature.unsupported", "who follows an etcd is led to it by the agent");
+      },
+    },
     keepers: [
       leads,
       { start: () => undefined, close: () => followers.close() },
-      new KeepLines({ ...parts, standbys }),
+      new KeepLines({ ...parts, standbys, lasting: lines }),
+      { start: () => undefined, close: () => lines.leave() },
       new KeepApart({ ...parts, standbys, shut: (network, isShut) => parts.networks.shut(network, isShut) }),
     ],
-    rows: () => standbys.list().map(({ name, tenant }) => ({ name, tenant })),
+    rows: () => standbys.list().map(({ name, tenant }) => ({ name, tenant, isFed: standbys.isFed(name) })),
     stateOf: (name) => standbys.state(name),
   };
 }

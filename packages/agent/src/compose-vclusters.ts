@@ -323,6 +323,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   });
   const standbys = composeStandbys({
     ...moving,
+    processes,
+    self: parts.self,
     clock,
     log,
     changed,

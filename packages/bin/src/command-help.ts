@@ -80,6 +80,9 @@ const commands: Readonly<Record<string, CommandHelp>> = {
   },
   "vc-store": { about: "keep the records of a node's virtual clusters; its agent starts it: FOLDER" },
   "vc-proxy": { about: "let tenants in to a node's virtual clusters; its agent starts it: FOLDER PORT" },
+  "vc-line": {
+    about: "keep the lines between stores of virtual clusters and their standbys; a node's agent starts it",
+  },
   "vc-balancer": {
     about: "lead workers to a replica that serves; a node's agent starts it: ADDRESS AUTHORITY",
   },

@@ -23,6 +23,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   fence: async () => (await import("./commands/fence.ts")).fence,
   "vc-store": async () => (await import("./commands/vc-store.ts")).vcStore,
   "vc-proxy": async () => (await import("./commands/vc-proxy.ts")).vcProxy,
+  "vc-line": async () => (await import("./commands/vc-line.ts")).vcLine,
   "vc-balancer": async () => (await import("./commands/vc-balancer.ts")).vcBalancer,
   "pve-commands": async () => (await import("./commands/pve-commands.ts")).pveCommands,
   ...Object.fromEntries(

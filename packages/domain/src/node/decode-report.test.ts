@@ -89,7 +89,10 @@ const report: Required<NodeReport> = {
   reserve: { cpu: 1, memoryBytes: 2, overcommit: { cpu: 4, memory: 1.5 } },
   defaults: { machine: "q35", cpu: "host", bridge: "vmbr1" },
   declaredStorages: [{ storage: "thin", type: "lvmthin", options: { vgname: "a", thinpool: "b" } }],
-  standbys: [{ name: "other", tenant: "default" }],
+  standbys: [
+    { name: "other", tenant: "default" },
+    { name: "fed", tenant: "default", isFed: true },
+  ],
   vclusters: [
     {
       name: "demo",

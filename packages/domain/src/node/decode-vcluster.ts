@@ -79,7 +79,11 @@ function decodeStandby(json: unknown): StandbyRuntime {
 
 export function decodeStandbyRow(json: unknown): StandbyRow {
   const row = fields(json, "standby");
-  return { name: text(row, "name").slice(0, MAX_NAME), tenant: text(row, "tenant").slice(0, MAX_NAME) };
+  return {
+    name: text(row, "name").slice(0, MAX_NAME),
+    tenant: text(row, "tenant").slice(0, MAX_NAME),
+    ...(row["isFed"] === true ? { isFed: true } : {}),
+  };
 }
 
 function decodeVnode(json: unknown): VnodeRuntime {

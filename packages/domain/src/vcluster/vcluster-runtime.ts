@@ -43,6 +43,8 @@ export interface StandbyRuntime {
 export interface StandbyRow {
   readonly name: string;
   readonly tenant: string;
+  /** The store that it follows has been heard of in the last seconds. */
+  readonly isFed?: boolean;
 }
 
 export interface RequestFigures {

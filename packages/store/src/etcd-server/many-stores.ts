@@ -108,6 +108,7 @@ export class ManyStores {
       if (followed.get(name)?.generation !== follower.generation) await this.#unfollow(name);
     for (const [name, follow] of followed)
       if (follow !== undefined && !this.#followed.has(name)) await this.#follow(name, follow.generation);
+    for (const [name, { follower }] of this.#followed) this.#files.setFed(name, follower.isFed);
   }
 
   async #serve(name: string): Promise<void> {
@@ -161,12 +162,13 @@ export class ManyStores {
   }
 
   async #follow(name: string, generation: number): Promise<void> {
-    const { say } = this.#options;
+    const { clock, say } = this.#options;
     let follower: Follower | undefined;
     try {
       const made = new Follower({
         path: this.#path("standby", name, "state.db"),
         generation,
+        clock,
         say: (line) => say(`${name}: ${line}`),
       });
       follower = made;
@@ -184,6 +186,7 @@ export class ManyStores {
     const followed = this.#followed.get(name);
     if (followed === undefined) return;
     this.#followed.delete(name);
+    this.#files.setFed(name, false);
     await followed.follower.close();
     await followed.link.close();
     this.#options.say(`follows ${name} no longer`);

@@ -3,6 +3,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Duplex } from "node:stream";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
 import type { KeyValue } from "../port.ts";
 import { openDatabase } from "../sqlite/database.ts";
 import { hashHistory } from "../sqlite/history-hash.ts";
@@ -14,12 +15,15 @@ export interface FollowerOptions {
   readonly path: string;
   /** Of the leader that may be followed; others are sent away. */
   readonly generation: number;
+  readonly clock: Pick<Clock, "monotonic">;
   readonly say: (line: string) => void;
 }
 
 type Of<T extends Head["type"]> = Head & { readonly type: T };
 /** Something was heard; nothing is confirmed by it. */
 const HEARD = -1;
+/** Its leader says something every second. */
+const FED_MS = 5_000;
 
 export class Follower {
   readonly #options: FollowerOptions;
@@ -28,6 +32,8 @@ export class Follower {
   readonly #wal: WalSync;
   #socket: Duplex | undefined;
   #isFilling = false;
+  /** When its leader has last said something that is for those who have all before it. */
+  #fedAt = Number.NEGATIVE_INFINITY;
   #syncing: Promise<void> | undefined;
   #written: { readonly socket: Duplex; readonly seq: number } | undefined;
 
@@ -40,6 +46,11 @@ export class Follower {
 
   get generation(): number {
     return this.#options.generation;
+  }
+
+  /** Its leader runs, and has been heard. */
+  get isFed(): boolean {
+    return this.#socket !== undefined && this.#options.clock.monotonic() - this.#fedAt < FED_MS;
   }
 
   /** A line from the leader; the one before is given up. */
@@ -163,6 +174,7 @@ export class Follower {
 
   /** One sync at a time; what is written meanwhile shares the next. */
   #confirm(socket: Duplex, seq: number): void {
+    this.#fedAt = this.#options.clock.monotonic();
     this.#written = { socket, seq };
     this.#syncing ??= this.#syncAll().finally(() => {
       this.#syncing = undefined;

@@ -6,15 +6,16 @@
 //   FOLDER/state/<name>               how it goes (LeadState)
 //   FOLDER/follow/<name>              there: a standby of somebody else's store is kept; {"generation": N}
 //   FOLDER/standby/<name>/state.db    its database
+//   FOLDER/fed/<name>                 there: its leader has been heard of in the last seconds
 //   FOLDER/link/lead-<name>.sock      the end of the line at the store, and
 //   FOLDER/link/follow-<name>.sock    at the standby: who enters the folder may be either
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { LeadConfig, LeadState } from "./lead-stream.ts";
 
-export const STANDBY_FOLDERS = ["lead", "joined", "state", "follow", "standby", "link"] as const;
+export const STANDBY_FOLDERS = ["lead", "joined", "state", "follow", "standby", "fed", "link"] as const;
 
 export class StandbyFiles {
   readonly #folder: string;
@@ -53,6 +54,16 @@ export class StandbyFiles {
   setFollow(name: string, generation: number | undefined): void {
     if (generation === undefined) rmSync(this.path("follow", name), { force: true });
     else this.#say(this.path("follow", name), { generation });
+  }
+
+  isFed(name: string): boolean {
+    return existsSync(this.path("fed", name));
+  }
+
+  setFed(name: string, isFed: boolean): void {
+    if (isFed === this.isFed(name)) return;
+    if (isFed) writeFileSync(this.path("fed", name), "", { mode: 0o600 });
+    else rmSync(this.path("fed", name), { force: true });
   }
 
   state(name: string): LeadState | undefined {

@@ -253,6 +253,18 @@ describe("a store with a standby", () => {
     expect(new TextDecoder().decode(kvs[0]?.value)).toBe("of the second life");
   });
 
+  test("is heard of at its standby while there is a line, and no longer when there is none", async () => {
+    await joined();
+    const isFed = (): boolean => there.files.isFed("demo");
+    await expect.poll(isFed, POLL).toBe(true);
+    line?.cut();
+    await expect.poll(isFed, POLL).toBe(false);
+    line = openLine();
+    await expect.poll(isFed, POLL).toBe(true);
+    there.files.setFollow("demo", undefined);
+    await expect.poll(isFed, POLL).toBe(false);
+  });
+
   test("ends while writes wait for a standby that is away", async () => {
     const store = await joined();
     line?.cut();

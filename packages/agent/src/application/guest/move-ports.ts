@@ -23,6 +23,8 @@ export interface MoveOthers {
   readonly requireOthers?: (target: string) => void;
 }
 
+const NO_FOLLOWERS = "this node is in no cluster: nobody can follow its stores";
+
 /** A node by itself has nowhere to move a guest to: what is asked for is refused, and what was begun is still here. */
 export function noOtherNodes(node: string): MoveOthers {
   return {
@@ -36,7 +38,8 @@ export function noOtherNodes(node: string): MoveOthers {
       clusterLine: () => Promise.reject(conflict("this node is in no cluster: nothing can be moved from it")),
       clusterVolumes: () =>
         Promise.reject(conflict("this node is in no cluster: nobody has volumes of its clusters")),
-      standbyLine: () => Promise.reject(conflict("this node is in no cluster: nobody can follow its stores")),
+      standbyLine: () => Promise.reject(conflict(NO_FOLLOWERS)),
+      standbyPlace: () => Promise.reject(conflict(NO_FOLLOWERS)),
     },
     requireOthers: (target) => {
       throw missing(`no such cluster node '${target}'`);

@@ -104,7 +104,7 @@ export class CarriedLine {
 }
 
 /** IPv4 as a socket of both kinds tells it. */
-function plainAddress(address: string): string {
+export function plainAddress(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, "");
 }
 

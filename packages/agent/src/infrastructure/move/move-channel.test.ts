@@ -97,6 +97,13 @@ const receiver: MoveReceiver = {
       if (name !== "demo") throw new AppError("object.not_found", `nobody follows ${name}`);
       return { path: join(folder, "guest"), ownerUid: process.getuid?.() ?? 0 };
     },
+    followPlace: async (name, address) => {
+      if (name === "odd") return { port: 0, secret: "none" };
+      if (name === "slow") await new Promise<void>(() => undefined);
+      if (name !== "demo")
+        throw new AppError("feature.unsupported", `${name} is followed by way of the agent`);
+      return { port: address === "127.0.0.1" ? 4711 : 1, secret: KEY };
+    },
   },
 };
 
@@ -381,6 +388,23 @@ describe("the line between two agents", () => {
     const again = dialer(identities.source).standbyLine(move, end, quiet);
     await expect(again).rejects.toThrow("node 'n2': nobody follows none");
     store.close();
+  });
+
+  test("says where a line that lasts is waited for, by the same note", async () => {
+    const ask = (): Promise<unknown> => dialer(identities.source).standbyPlace(move, quiet);
+    move = { ...move, purpose: "vcluster", vcluster: "demo" };
+    await expect(ask()).rejects.toThrow("no server has allowed this node to send that virtual cluster");
+    move = { ...move, purpose: "standby" };
+    expect(await ask()).toEqual({ port: 4711, secret: KEY });
+    await expect(dialer(identities.other).standbyPlace(move, quiet)).rejects.toThrow("no server has allowed");
+    move = { ...move, vcluster: "etcd" };
+    await expect(ask()).rejects.toThrow("node 'n2': etcd is followed by way of the agent");
+    move = { ...move, vcluster: "odd" };
+    await expect(ask()).rejects.toThrow("says no place");
+    move = { ...move, vcluster: "slow" };
+    await expect(dialer(identities.source).standbyPlace(move, AbortSignal.timeout(300))).rejects.toThrow(
+      "hung up",
+    );
   });
 
   test("brings volumes of a virtual cluster to the node that asks for them, by a note of its own", async () => {

@@ -39,6 +39,7 @@ import {
   MOVE_PROTOCOL,
   readLine,
   STANDBY_CHANNEL,
+  STANDBY_PLACE_CHANNEL,
   writeLine,
   type MoveHeader,
 } from "./move-wire.ts";
@@ -109,6 +110,20 @@ export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers, Standb
       here.destroy();
     } finally {
       there.destroy();
+    }
+  }
+
+  async standbyPlace(move: GuestMove, signal: AbortSignal): Promise<DirectPlace> {
+    const socket = await this.#dial(move, signal);
+    signal.addEventListener("abort", () => socket.destroy(), { once: true });
+    if (signal.aborted) socket.destroy();
+    try {
+      writeLine(socket, { vmid: move.vmid, moveId: move.id, channel: STANDBY_PLACE_CHANNEL });
+      const place = decodeDirect(answerOf(move, await readLine(socket)));
+      if (place !== undefined) return place;
+      throw new AppError("node.unavailable", `node '${move.to.node}' says no place for a line`);
+    } finally {
+      socket.destroy();
     }
   }
 

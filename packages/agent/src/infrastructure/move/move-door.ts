@@ -15,7 +15,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
-import { CarriedLine } from "./carried-line.ts";
+import { CarriedLine, plainAddress } from "./carried-line.ts";
 import { CLUSTER_CHANNEL, serveCluster } from "./cluster-wire.ts";
 import { tellTaken } from "./line-window.ts";
 import { REPLICA_CHANNEL, serveReplica } from "./replica-wire.ts";
@@ -29,6 +29,7 @@ import {
   readBytes,
   readLine,
   STANDBY_CHANNEL,
+  STANDBY_PLACE_CHANNEL,
   writeLine,
   type MoveHeader,
   type TakenLine,
@@ -49,6 +50,7 @@ const PURPOSES: Readonly<Record<string, GuestMove["purpose"]>> = {
   [REPLICA_CHANNEL]: "replica",
   [CLUSTER_CHANNEL]: "vcluster",
   [STANDBY_CHANNEL]: "standby",
+  [STANDBY_PLACE_CHANNEL]: "standby",
   [VOLUMES_CHANNEL]: "volumes",
 };
 
@@ -112,7 +114,8 @@ export class MoveDoor {
     });
     stopTimer();
     if (move === undefined) {
-      const isCluster = [CLUSTER_CHANNEL, STANDBY_CHANNEL, VOLUMES_CHANNEL].includes(header.channel);
+      const ofClusters = [CLUSTER_CHANNEL, STANDBY_CHANNEL, STANDBY_PLACE_CHANNEL, VOLUMES_CHANNEL];
+      const isCluster = ofClusters.includes(header.channel);
       const what = isCluster ? "that virtual cluster" : `VM ${header.vmid}`;
       const why = `no server has allowed this node to send ${what} to node ${this.#deps.node}`;
       writeLine(socket, { error: { code: "access.denied", message: why } });
@@ -125,6 +128,8 @@ export class MoveDoor {
       await serveReplica(socket, move, replicas, failure);
     else if (move.purpose === "vcluster" && clusters !== undefined)
       await serveCluster(socket, move, clusters, failure);
+    else if (header.channel === STANDBY_PLACE_CHANNEL && standbys !== undefined)
+      await this.#place(socket, (address) => standbys.followPlace(move.vcluster ?? "", address));
     else if (move.purpose === "standby" && standbys !== undefined)
       await this.#follow(socket, () => standbys.followEnd(move.vcluster ?? ""));
     else if (move.purpose === "volumes" && volumes !== undefined)
@@ -260,6 +265,16 @@ export class MoveDoor {
     writeLine(socket, { ok: true });
     if (channel === RAM_CHANNEL) joinUrgently(socket, guest, (from, to) => this.#take(move, line, from, to));
     else join(socket, guest);
+  }
+
+  /** Whoever is told that there is none comes by here. */
+  async #place(socket: TLSSocket, place: (address: string) => Promise<DirectPlace>): Promise<void> {
+    try {
+      writeLine(socket, { ok: await place(plainAddress(socket.localAddress ?? "")) });
+    } catch (err) {
+      writeLine(socket, { error: failure(err) });
+    }
+    socket.end();
   }
 
   /** It is tried again all the time, and whoever tries tells why it fails. */

@@ -11,6 +11,9 @@ export const MOVE_PROTOCOL = "gpve-move/1";
 /** What the store of a virtual cluster commits, for whoever follows it. */
 export const STANDBY_CHANNEL = "standby";
 
+/** Where whoever follows it waits for a line that goes by way of no agent. */
+export const STANDBY_PLACE_CHANNEL = "standby-place";
+
 /** What carries the RAM of a guest. */
 export const RAM_CHANNEL = "ram";
 

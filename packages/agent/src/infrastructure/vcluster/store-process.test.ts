@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -45,4 +45,19 @@ test("its process gives back what it frees: it has the databases of all clusters
   const self = { program: "gpve", args: [], folders: [] };
   await new StoreProcess({ folder, processes, self, clock: systemClock }).ensure();
   expect(starts[0]?.env).toMatchObject({ MALLOC_TRIM_THRESHOLD_: "131072", HOME: "/" });
+});
+
+test("lends the folder of its lines to who keeps them, and enters it as one of the group", async () => {
+  const uid = process.getuid?.() ?? 0;
+  const processes = { get: () => undefined, start: async () => ({ uid }) } as unknown as GuestProcesses;
+  const self = { program: "gpve", args: [], folders: [] };
+  const stores = new StoreProcess({ folder, processes, self, clock: systemClock });
+  const links = await stores.lendLinks();
+  expect(links).toBe(join(folder, "link"));
+  // One of before had it for itself.
+  chmodSync(links, 0o700);
+  await stores.lendLinks();
+  const { gid, mode } = statSync(links);
+  expect([gid, mode & 0o777]).toEqual([uid, 0o770]);
+  expect(statSync(join(folder, "standby")).mode & 0o777).toBe(0o700);
 });

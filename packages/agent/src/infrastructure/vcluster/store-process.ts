@@ -17,6 +17,7 @@ export interface SelfProgram {
 }
 
 const STORE_ID = "store";
+const LINK = "link";
 const READY_MS = 30_000;
 const LOOK_MS = 20;
 const LOOKS_A_SECOND = 1_000 / LOOK_MS;
@@ -140,6 +141,11 @@ export class StoreProcess {
     return running === undefined || running.hasExited ? undefined : (running.uid ?? 0);
   }
 
+  /** The folder of the ends of lines, which another process of ours may have as its own. */
+  async lendLinks(): Promise<string> {
+    return this.#shareLinks(await this.#ensureProcess());
+  }
+
   /** A folder that is the process's alone, with what is in it. */
   async own(path: string): Promise<void> {
     await this.#folderOf(path, await this.#ensureProcess(), 0o700);
@@ -191,8 +197,21 @@ export class StoreProcess {
     // What is below is the agent's to name and the process's to fill.
     for (const { path } of own) await this.#folderOf(path, uid, 0o711);
     // Who enters these could be a store's standby.
-    for (const folder of STANDBY_FOLDERS) await this.#folderOf(join(this.#folder, folder), uid, 0o700);
+    for (const folder of STANDBY_FOLDERS)
+      if (folder !== LINK) await this.#folderOf(join(this.#folder, folder), uid, 0o700);
+    await this.#shareLinks(uid);
     return uid;
+  }
+
+  /** The process makes its sockets there as one of the group: it may be the folder of who keeps the lines to standbys. */
+  async #shareLinks(uid: number): Promise<string> {
+    const path = join(this.#folder, LINK);
+    mkdirSync(path, { recursive: true });
+    await withHeldFile(path, async ({ chown, chmod }) => {
+      await chown(-1, uid);
+      await chmod(0o770);
+    });
+    return path;
   }
 
   async #folderOf(path: string, uid: number, mode: number): Promise<void> {

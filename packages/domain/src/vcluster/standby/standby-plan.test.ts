@@ -30,6 +30,7 @@ const seen: SeenStandby = {
   standby,
   isStandbyOnline: true,
   isStandbyThere: true,
+  isFed: false,
   standbyAwayMs: 0,
   saidMs: 0,
   spares: ["b", "c"],
@@ -95,6 +96,9 @@ describe("the standby of a cluster", () => {
     expect(step({ isOnline: false, awayMs: 1, isSilent: true })).toEqual({ do: "recover", to: "b" });
     expect(step({ isOnline: true, isSilent: true })).toBeUndefined();
     expect(step({ ...lost, isStandbyThere: false })).toBeUndefined();
+    // Only its agent is away, for as long as it may be: the store goes on, and what it writes is confirmed.
+    expect(step({ ...lost, awayMs: 100 * LOST_AFTER_MS, isFed: true })).toBeUndefined();
+    expect(step({ ...lost, isFed: true, isSilent: true })).toEqual({ do: "recover", to: "b" });
     expect(step({ ...lost, isAtRest: true })).toBeUndefined();
     // Whatever the lost node told last: what was answered since may be on it alone.
     expect(step({ ...lost, standby: { ...standby, inSync: false } })).toBeUndefined();

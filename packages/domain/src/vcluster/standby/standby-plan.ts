@@ -7,7 +7,7 @@ export interface SeenStandby {
   /** The node that has the cluster. */
   readonly node: string;
   readonly isOnline: boolean;
-  /** For how long it has been away. */
+  /** For how long it has been away, with its store heard of or not. */
   readonly awayMs: number;
   /** And nothing on it gives a sign of life: it is not only its agent that is away. */
   readonly isSilent: boolean;
@@ -23,6 +23,8 @@ export interface SeenStandby {
   readonly isStandbyOnline: boolean;
   /** And it tells that it has it. */
   readonly isStandbyThere: boolean;
+  /** And that it hears the store that it follows: that runs, whoever is away. */
+  readonly isFed: boolean;
   readonly standbyAwayMs: number;
   /** For how long the record has been as it is, or since its nodes were last told. */
   readonly saidMs: number;
@@ -45,7 +47,7 @@ export type StandbyStep =
   | { readonly do: "resume" }
   | { readonly do: "recover"; readonly to: string };
 
-/** An agent that is restarted, on a node that lives, is back by then. */
+/** An agent that is restarted, on a node that lives, is back by then; one whose stores are heard of is waited for. */
 export const LOST_AFTER_MS = 60_000;
 /** Writes wait so long for a standby that is away. */
 export const SOLO_AFTER_MS = 5_000;
@@ -92,8 +94,9 @@ function begin({ standby, spares }: SeenStandby): StandbyStep | undefined {
 }
 
 function recovery(seen: SeenStandby): StandbyStep | undefined {
-  const { standby, awayMs, isSilent, isStandbyThere, isAtRest } = seen;
-  const isLost = isSilent || awayMs >= LOST_AFTER_MS;
+  const { standby, awayMs, isSilent, isStandbyThere, isFed, isAtRest } = seen;
+  // Its line outlives its agent: what is written is confirmed, and nobody is helped by another node.
+  const isLost = isSilent || (awayMs >= LOST_AFTER_MS && !isFed);
   if (standby?.inSync !== true || !isStandbyThere || isAtRest || !isLost) return undefined;
   return { do: "recover", to: standby.node };
 }

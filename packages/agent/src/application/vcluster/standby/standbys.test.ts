@@ -1,10 +1,11 @@
 // Two nodes: the store of a cluster on the one, its standby on the other, and the line that the agents keep between them.
 // Stores, sockets and files are real; the processes of the stores are in this one.
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
@@ -15,6 +16,9 @@ import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { openSocketStore } from "@gpve/store/etcd/socket-store.ts";
 import { ManyStores } from "@gpve/store/etcd-server/many-stores.ts";
 import type { Store } from "@gpve/store/port.ts";
+import { StandbyFiles } from "@gpve/store/standby/standby-files.ts";
+import { LineProcess, type LineProcessDeps } from "../../../infrastructure/vcluster/line/line-process.ts";
+import { serveLines } from "../../../infrastructure/vcluster/line/serve-lines.ts";
 import { LinuxStandbyHost } from "../../../infrastructure/vcluster/standby/linux-standby-host.ts";
 import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
 import { heardLog } from "../../../testing/heard-log.ts";
@@ -105,7 +109,11 @@ async function node(name: string) {
     return state === "done" ? "done" : `${state}: ${error}`;
   };
   const end = (): void => void (running.uid = undefined);
+  /** Whether a process that keeps lines runs. */
+  const keeps = { lines: false };
   return {
+    keeps,
+    files: new StandbyFiles(store),
     place,
     store,
     standbys,
@@ -120,6 +128,46 @@ async function node(name: string) {
 }
 
 type Node = Awaited<ReturnType<typeof node>>;
+
+async function closedPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** The process that keeps a node's lines, in this one; it is there for every agent that the node has. */
+function keepsLines({ place, store, keeps }: Node): () => LineProcess {
+  const socket = join(place, "agent.sock");
+  let kept: { close(): void } | undefined;
+  const end = (): void => {
+    kept?.close();
+    kept = undefined;
+    keeps.lines = false;
+  };
+  closing.push(end);
+  const running = {
+    get hasExited() {
+      return kept === undefined;
+    },
+    socketPath: () => socket,
+    stop: async () => end(),
+  };
+  const processes = {
+    get: () => (kept === undefined ? undefined : running),
+    forget: async () => undefined,
+    start: async () => {
+      rmSync(socket, { force: true });
+      kept = await serveLines({ control: { path: socket }, clock: systemClock, say: () => undefined });
+      keeps.lines = true;
+      return running;
+    },
+  } as unknown as LineProcessDeps["processes"];
+  const stores = { lendLinks: async () => join(store, "link") };
+  const self = { program: "gpve", args: [], folders: [] };
+  return () => new LineProcess({ processes, stores, self, clock: systemClock });
+}
 
 function serve({ store }: Node): void {
   for (const kind of ["db", "sock"]) mkdirSync(join(store, kind, "demo"), { recursive: true });
@@ -145,7 +193,10 @@ const PROMOTE = "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote";
 const spec = { controlPlane: { tier: "Standard" }, workerNodes: { count: 2 } };
 
 /** As a server leads them: who follows, then who is followed. */
-async function followed(allowed: () => boolean = () => true) {
+async function followed(
+  allowed: () => boolean = () => true,
+  lasts: "well" | "not known there" | "not let through" = "well",
+) {
   const [a, b] = [await node("a"), await node("b")];
   a.host.save(running);
   serve(a);
@@ -153,32 +204,62 @@ async function followed(allowed: () => boolean = () => true) {
   const { version, secrets } = (await a.ask(KEYS)) as { version: string; secrets: object };
   expect(await b.ask(FOLLOW, { generation: 5, spec, version, secrets })).toBe("done");
   await a.ask(LEAD, { generation: 5, mode: "stream", boundMs: 0 });
-  const { log } = heardLog();
-  const lines = new KeepLines({
-    standbys: a.standbys,
-    clock: systemClock,
-    log,
-    changed: () => undefined,
-    peers: {
-      standbyLine: async ({ vcluster = "" }, { path }) => {
-        const [here, there] = [connect(path), connect(b.standbys.followEnd(vcluster).path)];
-        here.pipe(there).pipe(here);
-        const ended = [here, there].map(
-          (each) =>
-            new Promise<void>((resolve) => each.on("error", () => each.destroy()).on("close", resolve)),
-        );
-        await Promise.race(ended);
-        for (const each of [here, there]) each.destroy();
+  const ways: string[] = [];
+  const [ofA, ofB] = [keepsLines(a), keepsLines(b)];
+  /** Of node a, which keeps lines for as long as it is there. */
+  const agent = () => {
+    const { log } = heardLog();
+    const lasting = ofA();
+    const lines = new KeepLines({
+      standbys: a.standbys,
+      clock: systemClock,
+      log,
+      changed: () => undefined,
+      lasting,
+      peers: {
+        standbyPlace: async ({ id, vcluster = "" }) => {
+          if (lasts === "not known there") throw new AppError("access.denied", "nobody knows of such lines");
+          ways.push("lasting");
+          if (lasts === "not let through") return { port: await closedPort(), secret: "5e".repeat(32) };
+          return there.place(id, "127.0.0.1", b.standbys.followEnd(vcluster));
+        },
+        standbyLine: async ({ vcluster = "" }, { path }, signal) => {
+          ways.push("agents");
+          const ends = [connect(path), connect(b.standbys.followEnd(vcluster).path)] as const;
+          ends[0].pipe(ends[1]).pipe(ends[0]);
+          const ended = ends.map(
+            (each) =>
+              new Promise<void>((resolve) => each.on("error", () => each.destroy()).on("close", resolve)),
+          );
+          signal.addEventListener("abort", () => ends[0].destroy());
+          await Promise.race(ended);
+          for (const each of ends) each.destroy();
+        },
       },
-    },
-    findMove: async (id): Promise<GuestMove | undefined> =>
-      allowed()
-        ? { vmid: 0, id, from: end("a"), to: end("b"), at: 0, purpose: "standby", vcluster: "demo" }
-        : undefined,
-  });
-  lines.start();
-  closing.push(() => lines.close());
-  return { a, b, store, lines };
+      findMove: async (id): Promise<GuestMove | undefined> =>
+        allowed()
+          ? {
+              vmid: 0,
+              id,
+              from: end("a"),
+              to: { ...end("b"), address: "127.0.0.1" },
+              at: 0,
+              purpose: "standby",
+              vcluster: "demo",
+            }
+          : undefined,
+    });
+    lines.start();
+    const leave = (): void => {
+      lines.close();
+      lasting.leave();
+    };
+    closing.push(leave);
+    return { leave };
+  };
+  const there = ofB();
+  closing.push(() => there.leave());
+  return { a, b, store, agent, ways, ...agent() };
 }
 
 const isJoined = (at: Node) => at.standbys.state("demo")?.isJoined === true;
@@ -270,9 +351,63 @@ describe("the standby of another node's cluster", () => {
     expect(await a.standbys.keepProcess()).toBe(false);
   });
 
+  test("confirms what is written while no agent is there, and the next agent finds the line as it is", async () => {
+    const { a, b, store, ways, leave, agent } = await followed();
+    await expect.poll(() => isJoined(a), POLL).toBe(true);
+    const { since } = a.files.state("demo") ?? {};
+    leave();
+    const { revision } = await put(store, "/k");
+    await expect.poll(() => b.standbys.isFed("demo"), POLL).toBe(true);
+    // Cut while nobody is there to open it again but who keeps it.
+    b.standbys.save({ ...(b.standbys.get("demo") as never as object), generation: 6 } as never);
+    await b.standbys.follow("demo");
+    await expect.poll(() => a.standbys.state("demo")?.isConnected, POLL).toBe(false);
+    b.standbys.save({ ...(b.standbys.get("demo") as never as object), generation: 5 } as never);
+    await b.standbys.follow("demo");
+    await expect.poll(() => a.standbys.state("demo")?.isConnected, POLL).toBe(true);
+    expect((await put(store, "/l")).revision).toBe(revision + 1);
+    const then = a.files.state("demo")?.since ?? 0;
+    expect(then).toBeGreaterThan(since ?? 0);
+    agent();
+    await systemClock.sleep(600);
+    await put(store, "/m");
+    expect(a.files.state("demo")).toMatchObject({ since: then, isConnected: true });
+    expect(new Set(ways)).toEqual(new Set(["lasting"]));
+  });
+
+  test("is reached by way of the agents where there is no line that lasts, and is not when one is away", async () => {
+    const { a, b, store, ways, leave } = await followed(() => true, "not known there");
+    await expect.poll(() => isJoined(a), POLL).toBe(true);
+    await put(store, "/k");
+    expect(new Set(ways)).toEqual(new Set(["agents"]));
+    expect(a.keeps.lines).toBe(false);
+    await expect.poll(() => b.standbys.isFed("demo"), POLL).toBe(true);
+    leave();
+    await expect.poll(() => b.standbys.isFed("demo"), POLL).toBe(false);
+    b.end();
+    expect(b.standbys.isFed("demo")).toBe(false);
+  });
+
+  test("is reached by way of the agents where nobody is let through, which is not tried at each line", async () => {
+    const { a, b, ways } = await followed(() => true, "not let through");
+    await expect.poll(() => isJoined(a), POLL).toBe(true);
+    const tries = ways.filter((way) => way === "lasting").length;
+    expect([tries, ways.at(-1)]).toEqual([1, "agents"]);
+    await b.ask(FORGET);
+    await expect.poll(() => a.standbys.state("demo")?.isConnected, POLL).toBe(false);
+    await systemClock.sleep(1_500);
+    expect(ways.filter((way) => way === "lasting")).toHaveLength(1);
+  });
+
   test("leaves nothing when it is not wanted any more", async () => {
     const { a, b } = await followed();
     await expect.poll(() => isJoined(a), POLL).toBe(true);
+    expect(a.keeps.lines).toBe(true);
+    await a.ask(LEAD, { generation: 6, mode: "solo", boundMs: 0 });
+    await systemClock.sleep(1_500);
+    expect(a.keeps.lines).toBe(true);
+    a.files.forget("demo");
+    await expect.poll(() => a.keeps.lines, POLL).toBe(false);
     await b.ask(FORGET);
     expect(b.standbys.list()).toEqual([]);
     expect(existsSync(join(b.store, "standby", "demo"))).toBe(false);

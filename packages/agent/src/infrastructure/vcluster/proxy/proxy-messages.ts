@@ -1,4 +1,4 @@
-// What agent and proxy tell each other: one JSON object on a line.
+// What agent and proxy tell each other: one JSON object on a line. The process that keeps lines to standbys speaks so too.
 import type { Duplex } from "node:stream";
 import type { FrontActivity, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
 import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
@@ -20,7 +20,7 @@ export type FromProxy =
 
 const LONGEST_LINE = 4 * 1024 * 1024;
 
-export function sendLine(to: Duplex, message: ToProxy | FromProxy): void {
+export function sendLine(to: Duplex, message: object): void {
   if (!to.destroyed) to.write(`${JSON.stringify(message)}\n`);
 }
 

@@ -11,7 +11,7 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import { OWN_PROGRAM_ENV } from "@gpve/kit/own-program-env.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import type { SelfProgram } from "../store-process.ts";
-import { type FromProxy, onLines, sendLine } from "./proxy-messages.ts";
+import { type FromProxy, onLines, sendLine, type ToProxy } from "./proxy-messages.ts";
 
 export interface FrontAddress {
   /** What it listens on. */
@@ -75,7 +75,7 @@ export class ProxyProcess implements ClusterFront {
   }
 
   refuse(name: string): void {
-    if (this.#link !== undefined) sendLine(this.#link, { refuse: name });
+    if (this.#link !== undefined) sendLine(this.#link, { refuse: name } satisfies ToProxy);
   }
 
   onWake(listener: (name: string) => void): void {
@@ -100,7 +100,8 @@ export class ProxyProcess implements ClusterFront {
     link.once("close", giveUp);
     const stopWaiting = this.#deps.clock.after(ANSWER_MS, giveUp);
     const elsewhere = this.#elsewhere;
-    sendLine(link, { seq, host: this.#deps.address.host, routes: this.#routes, ...given({ elsewhere }) });
+    const words = { seq, host: this.#deps.address.host, routes: this.#routes, ...given({ elsewhere }) };
+    sendLine(link, words satisfies ToProxy);
     const answered = await answer;
     stopWaiting();
     link.off("close", giveUp);

@@ -396,6 +396,8 @@ describe("standbys of a node", () => {
       leadEnd: note("leadEnd"),
       followEnd: note("followEnd"),
       keepProcess: async () => true,
+      isFed: () => true,
+      hasLeads: () => true,
       wantedLines: () => [{ name: "small", generation: 5 }],
       list: () => [...kept.values()],
       get: (name: string) => kept.get(name),
@@ -424,6 +426,8 @@ describe("standbys of a node", () => {
       ),
       "save",
     ]);
+    // What an etcd hears of its leader nobody tells.
+    expect([all.isFed("small"), all.isFed("perf"), all.hasLeads()]).toEqual([true, false, true]);
     expect([await all.keepProcess(), all.list().length, files.note("perf").wish]).toEqual([true, 2, wish]);
     await expect.poll(look, POLL).toBeDefined();
     expect(all.wantedLines().map(({ name }) => name)).toEqual(["small", "perf"]);

@@ -52,6 +52,14 @@ export class LinuxStandbyHost implements StandbyHost {
     return { generation, isJoined, isConnected, revision, confirmed };
   }
 
+  hasLeads(): boolean {
+    return hasFiles(this.#files.path("lead"));
+  }
+
+  isFed(name: string): boolean {
+    return this.#deps.stores.uid() !== undefined && this.#files.isFed(name);
+  }
+
   /** Asked all the time: what sleeps has no socket, and costs nothing here. */
   wantedLines(): readonly { readonly name: string; readonly generation: number }[] {
     const folder = this.#files.path("link");
@@ -75,10 +83,7 @@ export class LinuxStandbyHost implements StandbyHost {
 
   async keepProcess(): Promise<boolean> {
     const { stores } = this.#deps;
-    const isWanted = ["serve", "follow"].some((folder) => {
-      const path = this.#files.path(folder);
-      return existsSync(path) && readdirSync(path).length > 0;
-    });
+    const isWanted = ["serve", "follow"].some((folder) => hasFiles(this.#files.path(folder)));
     if (!isWanted || stores.uid() !== undefined) return false;
     await stores.ensure();
     return true;
@@ -143,10 +148,15 @@ export class LinuxStandbyHost implements StandbyHost {
 
   /** The folder is the process's own, which is no root: who connects looks whose the socket is. */
   #end(socket: string): LineEnd {
-    return { path: this.#files.path("link", socket), ownerUid: this.#deps.stores.uid() ?? 0 };
+    const ownerUid = this.#deps.stores.uid() ?? 0;
+    return { path: this.#files.path("link", socket), ownerUid, isLasting: true };
   }
 
   #place(name: string): string {
     return join(this.#deps.folder, "standbys", name);
   }
+}
+
+function hasFiles(folder: string): boolean {
+  return existsSync(folder) && readdirSync(folder).length > 0;
 }

@@ -29,6 +29,14 @@ export class StandbyHosts implements StandbyHost {
     return this.#led(name).state(name);
   }
 
+  hasLeads(): boolean {
+    return this.#deps.databases.hasLeads();
+  }
+
+  isFed(name: string): boolean {
+    return !isEtcd(this.get(name)) && this.#deps.databases.isFed(name);
+  }
+
   wantedLines(): readonly { readonly name: string; readonly generation: number }[] {
     const { databases, leads } = this.#deps;
     return [...databases.wantedLines(), ...leads.wantedLines()];

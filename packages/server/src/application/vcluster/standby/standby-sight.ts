@@ -30,8 +30,8 @@ export class StandbySight {
   readonly #clock: Clock;
   readonly #signs: SignsOfLife;
   readonly #since = new Map<string, { readonly value: string; readonly at: number }>();
-  /** By node: the standbys that it tells of. */
-  readonly #rows = new Map<string, ReadonlySet<string>>();
+  /** By node: the standbys that it tells of, and whether it hears what they follow. */
+  readonly #rows = new Map<string, ReadonlyMap<string, boolean>>();
 
   constructor(board: NodeBoard, clock: Clock, signs: SignsOfLife) {
     this.#board = board;
@@ -69,11 +69,12 @@ export class StandbySight {
     const isStandbyOnline = standby !== undefined && this.#isOnline(standby.node);
     const runtime = runtimeOn(this.#board, node, key);
     const told = runtime?.standby;
+    const row = isStandbyOnline ? this.#row(standby.node, record) : undefined;
     const shown = told === undefined ? "" : `${told.generation} ${told.isJoined} ${told.isConnected}`;
     return {
       node,
       isOnline,
-      awayMs: this.#for(`node ${key} ${node}`, String(isOnline)),
+      awayMs: this.#for(`node ${key} ${node}`, isOnline ? "online" : `away, fed: ${row === true}`),
       isSilent: !isOnline && this.#isSilent(node),
       isUp: runtime?.phase === "Running" && runtime.power !== "cold",
       isAtRest: runtime !== undefined && AT_REST.has(runtime.phase),
@@ -81,18 +82,22 @@ export class StandbySight {
       toldMs: this.#for(`told ${key}`, `${node} ${shown}`),
       standby,
       isStandbyOnline,
-      isStandbyThere: isStandbyOnline && this.#has(standby.node, record),
+      isStandbyThere: row !== undefined,
+      isFed: row === true,
       standbyAwayMs: this.#for(`standby ${key}`, `${standby?.node} ${isStandbyOnline}`),
       saidMs: this.#for(`said ${key}`, String(standby?.generation)),
       spares,
     };
   }
 
-  #has(node: string, record: VirtualClusterRecord): boolean {
+  /** Whether it is fed; undefined = the node tells of none. */
+  #row(node: string, record: VirtualClusterRecord): boolean | undefined {
     const rows = this.#board.get(node)?.report?.standbys ?? [];
-    const known = this.#rows.get(node) ?? new Set(rows.map(({ name, tenant }) => `${name} ${tenant}`));
+    const known =
+      this.#rows.get(node) ??
+      new Map(rows.map(({ name, tenant, isFed = false }) => [`${name} ${tenant}`, isFed]));
     this.#rows.set(node, known);
-    return known.has(`${keyOf(record)} ${record.tenant}`);
+    return known.get(`${keyOf(record)} ${record.tenant}`);
   }
 
   /** Neither its agent nor its fence process, which outlives that: where guests under HA would be started elsewhere. */

@@ -385,6 +385,21 @@ describe("a virtual cluster whose node is lost", () => {
     expect(record()).toMatchObject({ node: "b", recovered: { from: "a", isDone: true } });
   });
 
+  test("stays where it is while its standby hears its store, however long the agent is away", async () => {
+    const { pass, at, record } = await world();
+    await pass(2);
+    at("b").standbys = [{ name: "demo", tenant: "default", isFed: true }];
+    at("a").health = "offline";
+    await pass(600);
+    expect(record().node).toBe("a");
+    // And goes on from there when it does not any more.
+    at("b").standbys = [{ name: "demo", tenant: "default", isFed: false }];
+    await pass(59);
+    expect(record().node).toBe("a");
+    await pass(3);
+    expect(record()).toMatchObject({ node: "b", recovered: { from: "a", isDone: true } });
+  });
+
   test("with workers on several nodes takes those of the lost one along, and tells the others where it is", async () => {
     const { pass, at, told, record, records, asked } = await world(["a", "b", "c"]);
     const nodes = ["a", "b", "c"].map((node, index) => ({ node, address: `192.0.2.${index + 1}` }));
