@@ -35,8 +35,8 @@ afterEach(async () => {
 
 const uuid = "338085e1-f323-51fe-9a79-ffcfffe38931";
 
-async function standIn(): Promise<TalosStandIn> {
-  const made = await TalosStandIn.start({ uuid, version: "v1.13.9", clusters, authority: secrets.certs.os });
+async function standIn(version = "v1.13.9"): Promise<TalosStandIn> {
+  const made = await TalosStandIn.start({ uuid, version, clusters, authority: secrets.certs.os });
   opened.push(made);
   return made;
 }
@@ -72,8 +72,12 @@ function configOf(role: "controlplane" | "worker", index = 0, bundle = secrets):
 }
 
 /** One that has booted with its configuration. */
-async function configured(role: "controlplane" | "worker", index = 0): Promise<TalosStandIn> {
-  const node = await standIn();
+async function configured(
+  role: "controlplane" | "worker",
+  index = 0,
+  version?: string,
+): Promise<TalosStandIn> {
+  const node = await standIn(version);
   await (await client(node, { kind: "anyone" })).apply(configOf(role, index), "auto");
   await node.settled();
   return node;
@@ -208,7 +212,7 @@ describe("configured", () => {
     });
     node.machine.installerExitCode = 0;
     const seen: string[] = [];
-    await admin.upgrade(image, (text) => seen.push(text));
+    expect(await admin.upgrade(image, (text) => seen.push(text))).toBe(false);
     expect(seen).toEqual(["installing"]);
     expect((await admin.version()).tag).toBe("v1.13.9");
     const before = await admin.bootId();
@@ -217,6 +221,26 @@ describe("configured", () => {
     expect((await admin.version()).tag).toBe("v1.13.10");
     expect(await admin.bootId()).not.toBe(before);
     await expect(admin.upgrade("nowhere")).rejects.toMatchObject({ code: "object.not_found" });
+  });
+
+  test("a machine before 1.13 is upgraded by the one call that it knows, and boots by itself", async () => {
+    const node = await configured("worker", 0, "v1.12.4");
+    const admin = await member(node);
+    const before = await admin.bootId();
+    await expect(admin.upgrade("nowhere")).rejects.toMatchObject({ code: "object.not_found" });
+    expect(await admin.upgrade("factory.talos.dev/nocloud-installer/abc:v1.13.9")).toBe(true);
+    await node.settled();
+    expect((await admin.version()).tag).toBe("v1.13.9");
+    expect(await admin.bootId()).not.toBe(before);
+    const first = await configured("controlplane", 0, "v1.12.4");
+    const plane = await member(first);
+    await plane.bootstrap();
+    await configured("controlplane", 1, "v1.12.4");
+    // Its own guard, which newer ones do not have.
+    await expect(plane.upgrade("factory.talos.dev/nocloud-installer/abc:v1.13.9")).rejects.toMatchObject({
+      code: "resource.busy",
+      message: expect.stringContaining("would lose quorum"),
+    });
   });
 
   test("a reset machine has left etcd and waits for a configuration", async () => {

@@ -11,6 +11,7 @@ import {
   MachineService,
   type EtcdMember,
 } from "../gen/proto/machine/machine_pb.ts";
+import { hasLifecycle } from "../engine/versions.ts";
 import { openConnection, type TalosConnection, type TalosTrust } from "./talos-connection.ts";
 import type { Dial } from "./ssh-jump.ts";
 import { talosError } from "./talos-error.ts";
@@ -59,6 +60,8 @@ export const RESET_LABELS = ["STATE", "EPHEMERAL"] as const;
 
 const PIECE_BYTES = 32 * 1024;
 const TIMEOUT_MS = 30_000;
+/** For what moves images and snapshots. */
+const LONG_MS = 15 * 60_000;
 /** containerd, in the system's namespace. */
 const SYSTEM = { driver: 0, namespace: 1 };
 
@@ -70,6 +73,7 @@ export class TalosClient {
   readonly #images: Client<typeof ImageService>;
   readonly #lifecycle: Client<typeof LifecycleService>;
   readonly #call: CallOptions;
+  readonly #long: CallOptions;
 
   static async open(options: TalosOptions): Promise<TalosClient> {
     return new TalosClient(options, await openConnection(options.address, options.trust, options.dial));
@@ -87,6 +91,7 @@ export class TalosClient {
       timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
       ...(options.node === undefined ? {} : { headers: { node: options.node } }),
     };
+    this.#long = { ...this.#call, timeoutMs: LONG_MS };
   }
 
   close(): void {
@@ -124,8 +129,7 @@ export class TalosClient {
       for (let at = 0; at < snapshot.length; at += PIECE_BYTES)
         yield { bytes: snapshot.subarray(at, at + PIECE_BYTES) };
     }
-    const long = { ...this.#call, timeoutMs: 15 * 60_000 };
-    await this.#one("send a snapshot of etcd", () => this.#machine.etcdRecover(pieces(), long));
+    await this.#one("send a snapshot of etcd", () => this.#machine.etcdRecover(pieces(), this.#long));
   }
 
   /** The configuration that the machine runs with. */
@@ -191,8 +195,7 @@ export class TalosClient {
 
   /** All of it, however large it is. */
   etcdSnapshot(): Promise<Buffer> {
-    const long = { ...this.#call, timeoutMs: 15 * 60_000 };
-    return this.#bytes("take a snapshot of etcd", this.#machine.etcdSnapshot({}, long));
+    return this.#bytes("take a snapshot of etcd", this.#machine.etcdSnapshot({}, this.#long));
   }
 
   async kubeconfig(): Promise<string> {
@@ -221,17 +224,31 @@ export class TalosClient {
     await this.#one("reset", () => this.#machine.reset(request, this.#call));
   }
 
-  /** The installer's image is on the disk for the next boot; the machine still runs the old one. */
-  async upgrade(image: string, onProgress: (text: string) => void = () => undefined): Promise<void> {
+  /**
+   * Talos installs the image beside the one that runs. Tells whether it reboots by itself: machines before 1.13 do, in
+   * the one call that they know; the others are rebooted when the caller likes.
+   */
+  async upgrade(image: string, onProgress: (text: string) => void = () => undefined): Promise<boolean> {
+    const { tag } = await this.version();
+    if (hasLifecycle(tag)) {
+      await this.#install(image, onProgress);
+      return false;
+    }
+    // Without `preserve` the oldest ones would empty EPHEMERAL, and etcd with it.
+    const request = { image, preserve: true };
+    await this.#one(`upgrade to ${image}`, () => this.#machine.upgrade(request, this.#long));
+    return true;
+  }
+
+  async #install(image: string, onProgress: (text: string) => void): Promise<void> {
     const doing = `upgrade to ${image}`;
-    const long = { ...this.#call, timeoutMs: 15 * 60_000 };
     await this.#guard(doing, async () => {
       let name = "";
-      for await (const { response } of this.#images.pull({ containerd: SYSTEM, imageRef: image }, long))
+      for await (const { response } of this.#images.pull({ containerd: SYSTEM, imageRef: image }, this.#long))
         if (response.case === "name") name = response.value;
       const source = { imageName: name };
       let exit: number | undefined;
-      for await (const { progress } of this.#lifecycle.upgrade({ containerd: SYSTEM, source }, long)) {
+      for await (const { progress } of this.#lifecycle.upgrade({ containerd: SYSTEM, source }, this.#long)) {
         if (progress?.response.case === "message") onProgress(progress.response.value);
         else if (progress?.response.case === "exitCode") exit = progress.response.value;
       }

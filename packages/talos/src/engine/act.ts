@@ -287,8 +287,8 @@ export class Actor {
     const image = installerImage(desired.cluster, machineOf(desired, name).extensions);
     return this.#member(desired, world, name, async (client) => {
       const before = await client.bootId();
-      await client.upgrade(image);
-      await client.reboot();
+      const isRebooting = await client.upgrade(image);
+      if (!isRebooting) await client.reboot();
       await this.#untilRebooted(desired, world, name, before, from);
       await this.#member(desired, world, name, (again) => refuseLostArgs(again, desired, name));
     });

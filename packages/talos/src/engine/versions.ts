@@ -10,6 +10,9 @@ export function versionOf(text: string): Version {
   return { minor: Number(minor), patch: Number(patch) };
 }
 
+/** Whether a machine installs a system and pulls images when told so, apart from the boot that changes to it. */
+export const hasLifecycle = (talos: string): boolean => versionOf(talos).minor >= 13;
+
 /** Why not; undefined: it may. */
 export function refusesUpgrade(from: string, to: string): string | undefined {
   const [old, next] = [versionOf(from), versionOf(to)];

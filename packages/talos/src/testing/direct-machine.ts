@@ -3,6 +3,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { RESET_LABELS, type TalosMachine } from "../client/talos-client.ts";
 import { talosError } from "../client/talos-error.ts";
+import { hasLifecycle } from "../engine/versions.ts";
 import type { MachineState } from "./stand-in/machine-state.ts";
 
 export function directMachine(machine: MachineState, isMember: boolean): TalosMachine {
@@ -57,8 +58,14 @@ export function directMachine(machine: MachineState, isMember: boolean): TalosMa
       }),
     upgrade: (image) =>
       call("upgrade", () => {
+        if (!hasLifecycle(machine.version)) {
+          machine.upgradeAtOnce(image);
+          boot();
+          return true;
+        }
         const exit = machine.upgrade(machine.pull(image));
         if (exit !== 0) throw new ConnectError(`the installer failed with exit code ${exit}`, Code.Internal);
+        return false;
       }),
     resource: (namespace, type, id) =>
       call("resource", () => machine.resources()[`${namespace}/${type}/${id}`]),

@@ -4,6 +4,7 @@ import { Code, createContextKey, type ConnectRouter, type HandlerContext } from 
 import { stringify } from "yaml";
 import { State } from "../../gen/proto/cosi/resource/state_pb.ts";
 import { ImageService, LifecycleService, MachineService } from "../../gen/proto/machine/machine_pb.ts";
+import { hasLifecycle } from "../../engine/versions.ts";
 import { refused, type MachineState } from "./machine-state.ts";
 
 export const rolesKey = createContextKey<readonly string[]>([]);
@@ -118,6 +119,12 @@ export function machineRoutes(machine: MachineState, hooks: MachineHooks): (rout
         hooks.boot();
         return done();
       },
+      upgrade: ({ image }, context) => {
+        need(context);
+        machine.upgradeAtOnce(image);
+        hooks.boot();
+        return { messages: [{ metadata: metadata(), ack: "Upgrade request received" }] };
+      },
       serviceList: (_, context) => {
         need(context, "os:reader", "os:operator");
         const services = [
@@ -130,6 +137,7 @@ export function machineRoutes(machine: MachineState, hooks: MachineHooks): (rout
     router.service(ImageService, {
       async *pull({ imageRef }, context) {
         need(context);
+        needLifecycle(machine);
         yield { response: { case: "pullProgress", value: { layerId: "0" } } };
         yield { response: { case: "name", value: machine.pull(imageRef) } };
       },
@@ -137,6 +145,7 @@ export function machineRoutes(machine: MachineState, hooks: MachineHooks): (rout
     router.service(LifecycleService, {
       async *upgrade({ source }, context) {
         need(context);
+        needLifecycle(machine);
         const exitCode = machine.upgrade(source?.imageName ?? "");
         yield { progress: { response: { case: "message", value: "installing" } } };
         yield { progress: { response: { case: "exitCode", value: exitCode } } };
@@ -163,6 +172,11 @@ function need(context: HandlerContext, ...roles: readonly string[]): void {
   const held = context.values.get(rolesKey);
   if (!held.some((role) => role === "os:admin" || roles.includes(role)))
     throw refused("not authorized", Code.PermissionDenied);
+}
+
+/** Machines before 1.13 do not know these services. */
+function needLifecycle({ version }: MachineState): void {
+  if (!hasLifecycle(version)) throw refused("unknown service", Code.Unimplemented);
 }
 
 /** Of one type. An unknown type is refused as one that may not be read. */

@@ -200,6 +200,13 @@ export class MachineState {
     return this.installerExitCode;
   }
 
+  /** As machines before 1.13 do it: their own guard of etcd, the image, and the boot after it. */
+  upgradeAtOnce(image: string): void {
+    if (this.#etcd() !== undefined && this.member().members.length === 2)
+      throw refused("etcd member count is 2, upgrade would lose quorum", Code.FailedPrecondition);
+    this.upgrade(this.pull(image));
+  }
+
   /** `labels`: partitions; none of them means the whole disk, from which nothing boots any more. */
   reset(isGraceful: boolean, labels: readonly string[]): void {
     const etcd = this.#etcd();
