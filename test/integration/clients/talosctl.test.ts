@@ -39,7 +39,7 @@ describe.skipIf(skipping("talosctl", lacking))("talosctl", () => {
     });
   const read = (...path: readonly string[]) => readFileSync(join(folder, ...path), "utf8");
 
-  async function file(name: string, talos: string, more: string): Promise<void> {
+  async function file(name: string, talos: string, more: string, addons = ""): Promise<void> {
     const base = [
       "init",
       name,
@@ -52,7 +52,7 @@ describe.skipIf(skipping("talosctl", lacking))("talosctl", () => {
       "10.0.0.0/24",
     ];
     await gpvectl(...base, "--nodes", "a,b,c", "--talos-version", talos);
-    const text = read(name).replace("cni: { type: cilium }", "cni: { type: flannel }");
+    const text = read(name).replace("cni: { type: cilium }", `cni: { type: flannel }${addons}`);
     writeFileSync(join(folder, name), `${text}\n${more}`);
   }
 
@@ -75,7 +75,8 @@ describe.skipIf(skipping("talosctl", lacking))("talosctl", () => {
   test.each(versions)("makes the same configurations for %s from the same secrets", async (version) => {
     const name = `same-${version}.yaml`;
     const contract = version.replace(/\.\d+$/, "");
-    await file(name, version, "");
+    // What cloud controllers need is a patch to talosctl.
+    await file(name, version, "", "\n  ccm: { proxmox: { enabled: false }, talos: { enabled: false } }");
     const bundle = `bundle-${version}.yaml`;
     await talosctl("gen", "secrets", "--talos-version", contract, "-o", bundle);
     await gpvectl("secrets", "import", bundle, "-f", name);

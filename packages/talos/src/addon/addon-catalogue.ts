@@ -1,6 +1,6 @@
 // Every add-on, in the order in which they are installed: each may need those above it.
 import type { Cluster } from "../cluster/cluster.ts";
-import type { KubernetesObject } from "../kubernetes/kubernetes.ts";
+import { withEarlyPods, withInitialization, withKubeletTls } from "./adjust-objects.ts";
 import type { AddonKind } from "./addon-kind.ts";
 import {
   accessObjects,
@@ -48,17 +48,6 @@ function ciliumValues(cluster: Cluster): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Kubelets sign their own serving certificates unless a controller approves them. */
-function withKubeletTls(object: KubernetesObject): KubernetesObject {
-  if (object.kind !== "Deployment") return object;
-  const copy = structuredClone(object) as unknown as {
-    spec: { template: { spec: { containers: { args?: string[] }[] } } };
-  };
-  for (const container of copy.spec.template.spec.containers)
-    container.args = [...(container.args ?? []), "--kubelet-insecure-tls"];
-  return copy as unknown as KubernetesObject;
-}
-
 const ofPool =
   (...more: readonly string[]) =>
   (pool: string | null): readonly string[] => [pool === null ? "/vms" : `/pool/${pool}`, "/nodes", ...more];
@@ -85,6 +74,7 @@ export const addonCatalogue: readonly AddonKind[] = [
     version: "1.19.6",
     source: { kind: "chart", from: "https://helm.cilium.io/cilium-{version}.tgz" },
     values: ciliumValues,
+    adjust: withEarlyPods,
   },
   {
     name: "pod-security",
@@ -135,6 +125,7 @@ export const addonCatalogue: readonly AddonKind[] = [
       kind: "manifest",
       from: `${RAW}/sergelogvinov/proxmox-cloud-controller-manager/{version}/docs/deploy/cloud-controller-manager-talos.yml`,
     },
+    adjust: withInitialization,
     objects: (cluster) => monitorObjects(cluster, "proxmox-cloud-controller-manager", "kube-system", "10258"),
     account: {
       privileges: ["VM.Audit", "VM.GuestAgent.Audit", "Sys.Audit"],

@@ -7,6 +7,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { PveDriver } from "../driver/pve-driver.ts";
 import { PveshCalls } from "../driver/pvesh-calls.ts";
+import type { KubernetesObject } from "../kubernetes/kubernetes.ts";
 import { RestKubernetes } from "../kubernetes/rest-kubernetes.ts";
 import { FakeKubernetes } from "../testing/fake-kubernetes.ts";
 import { FakePlatform, fakePvesh } from "../testing/fake-platform.ts";
@@ -62,6 +63,40 @@ const own = (more: object = {}) => ({
 const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
 
 describe("the catalogue", () => {
+  const adjusted = (name: string, object: KubernetesObject, addons: object = {}): KubernetesObject => {
+    const kind = addonCatalogue.find((each) => each.name === name);
+    return kind?.adjust?.(object, testCluster({ addons })) ?? object;
+  };
+  const pods = (kind: string, args?: readonly string[]): KubernetesObject => ({
+    apiVersion: "apps/v1",
+    kind,
+    metadata: { name: "x" },
+    spec: { template: { spec: { containers: [{ name: "x", args }] } } },
+  });
+
+  test("lets Proxmox' controller know new nodes where Talos' one is not there to", () => {
+    const made = pods("Deployment", ["--v=4", "--controllers=cloud-node-lifecycle"]);
+    expect(adjusted("proxmox-ccm", made)).toEqual(made);
+    expect(adjusted("proxmox-ccm", made, { ccm: { talos: { enabled: false } } })).toEqual(
+      pods("Deployment", ["--v=4", "--controllers=cloud-node,cloud-node-lifecycle"]),
+    );
+  });
+
+  test("lets the network's pods run before a controller knows the nodes", () => {
+    for (const kind of ["Deployment", "Job"]) {
+      expect(adjusted("cilium", pods(kind))).toMatchObject({
+        spec: {
+          template: { spec: { tolerations: [{ key: "node.cloudprovider.kubernetes.io/uninitialized" }] } },
+        },
+      });
+    }
+    // A job of other pods takes no other's place.
+    const names = [pods("Job"), pods("Job", ["a"])].map((job) => adjusted("cilium", job).metadata.name);
+    expect(new Set(names).size).toBe(2);
+    expect(names[0]).toMatch(/^x-[0-9a-f]{8}$/);
+    expect(adjusted("cilium", pods("Job"), { ccm: off.ccm })).toEqual(pods("Job"));
+  });
+
   test("has a name, a version and a source or objects for each, and the order of needs", () => {
     const names = addonCatalogue.map(({ name }) => name);
     expect(new Set(names).size).toBe(names.length);

@@ -5,6 +5,7 @@ import { contracts } from "../contract/contracts.ts";
 import { schematicId } from "../image/schematic.ts";
 import { SYSTEM_DEVICE } from "../plan/guest-config.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
+import { readsTalosApi, waitsForController } from "./cloud-controllers.ts";
 import type { Machine } from "./machine.ts";
 import { machinesOf } from "./machines.ts";
 import type { Cluster } from "./cluster.ts";
@@ -45,6 +46,8 @@ export function clusterInputs(
     registryMirrors: talos.registries.mirrors,
     discovery: talos.discovery.enabled,
     kubeSpan: talos.kubespan ? true : undefined,
+    externalCloudProvider: waitsForController(cluster),
+    talosApiAccess: readsTalosApi(cluster),
   });
 }
 

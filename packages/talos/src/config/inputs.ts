@@ -36,6 +36,10 @@ export interface ConfigInputs {
   readonly discovery: boolean;
   /** undefined: nothing is said about it. */
   readonly kubeSpan: boolean | undefined;
+  /** Kubelets leave it to a controller of the cluster to know their nodes. */
+  readonly externalCloudProvider: boolean;
+  /** Pods of kube-system may be let read the machines' own API. */
+  readonly talosApiAccess: boolean;
   /** 0: switched off. */
   readonly kubePrismPort: number;
   readonly debug: boolean;
@@ -62,6 +66,8 @@ const defaults: Omit<ConfigInputs, keyof RequiredInputs> = {
   registryMirrors: {},
   discovery: true,
   kubeSpan: undefined,
+  externalCloudProvider: false,
+  talosApiAccess: false,
   kubePrismPort: 7445,
   debug: false,
 };

@@ -9,6 +9,7 @@ import {
   CONTROL_PLANE_ROLE,
   EXCLUDE_FROM_LOAD_BALANCERS,
   podSecurityConfiguration,
+  talosApiAccess,
 } from "./policies.ts";
 
 export function kubernetesDocuments(role: MachineRole, inputs: ConfigInputs): readonly ConfigDocument[] {
@@ -88,6 +89,7 @@ function controlPlaneDocuments(inputs: ConfigInputs): readonly ConfigDocument[] 
       ? [typedDocument("KubeFlannelCNIConfig", { backendType: "vxlan", backendPort: 4789 })]
       : []),
     typedDocument("KubeCoreDNSConfig", { enabled: true }),
+    ...(inputs.talosApiAccess ? [typedDocument("KubeTalosAPIAccessConfig", talosApiAccess)] : []),
     ...(inputs.cni.type === "custom"
       ? [typedDocument("KubeExternalManifestConfig", { name: "custom-cni", url: inputs.cni.url })]
       : []),

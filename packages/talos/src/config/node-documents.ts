@@ -21,6 +21,8 @@ export interface NodeSettings {
   readonly timeServers: readonly string[];
   /** Networks in which kubelet and etcd look for the machine's own address. */
   readonly nodeNetworks: readonly string[];
+  /** By which the platform's controllers find the node's machine. */
+  readonly providerId: string | undefined;
   readonly labels: Readonly<Record<string, string>>;
   readonly taints: Readonly<Record<string, string>>;
 }
@@ -34,14 +36,16 @@ export function nodeDocuments(contract: ConfigContract, node: NodeSettings): rea
   const documents = [
     v1alpha1Part(node, { network: !isNetworkDocument, kubernetes: !isKubernetesDocument }),
     ...(isNetworkDocument ? networkDocuments(node) : []),
-    ...(isKubernetesDocument ? [kubernetesDocument(node)] : []),
+    ...(isKubernetesDocument ? kubernetesDocuments(node) : []),
   ];
   return documents.filter((document) => Object.keys(document).length > 0);
 }
 
 function v1alpha1Part(node: NodeSettings, has: { network: boolean; kubernetes: boolean }): ConfigDocument {
   const machine = compact({
-    kubelet: has.kubernetes ? { nodeIP: { validSubnets: node.nodeNetworks } } : undefined,
+    kubelet: has.kubernetes
+      ? compact({ extraArgs: kubeletArgs(node), nodeIP: { validSubnets: node.nodeNetworks } })
+      : undefined,
     network: has.network ? networkSection(node) : undefined,
     time: has.network ? timeSection(node) : undefined,
     nodeLabels: has.kubernetes ? unlessEmpty(node.labels) : undefined,
@@ -111,10 +115,17 @@ function networkDocuments(node: NodeSettings): readonly ConfigDocument[] {
   ];
 }
 
-function kubernetesDocument(node: NodeSettings): ConfigDocument {
-  return typedDocument("KubeNodeConfig", {
-    nodeIP: { validSubnets: node.nodeNetworks },
-    labels: unlessEmpty(node.labels),
-    taints: unlessEmpty(node.taints),
-  });
+function kubernetesDocuments(node: NodeSettings): readonly ConfigDocument[] {
+  const extraArgs = kubeletArgs(node);
+  return [
+    typedDocument("KubeNodeConfig", {
+      nodeIP: { validSubnets: node.nodeNetworks },
+      labels: unlessEmpty(node.labels),
+      taints: unlessEmpty(node.taints),
+    }),
+    ...(extraArgs === undefined ? [] : [typedDocument("KubeletConfig", { extraArgs })]),
+  ];
 }
+
+const kubeletArgs = ({ providerId }: NodeSettings): ConfigDocument | undefined =>
+  providerId === undefined ? undefined : { "provider-id": providerId };

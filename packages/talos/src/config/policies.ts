@@ -30,5 +30,11 @@ export const authenticationConfiguration: ConfigDocument = {
   jwt: [],
 };
 
+/** What pods may be given of the machines' own API. */
+export const talosApiAccess: ConfigDocument = {
+  allowedRoles: ["os:reader"],
+  allowedKubernetesNamespaces: ["kube-system"],
+};
+
 export const EXCLUDE_FROM_LOAD_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers";
 export const CONTROL_PLANE_ROLE = "node-role.kubernetes.io/control-plane";

@@ -120,7 +120,7 @@ const kindsSince: Readonly<Partial<Record<ContractName, readonly string[]>>> = {
     KubePrismConfig KubeAggregatorCAConfig KubeAdmissionControlConfig KubeAuditPolicyConfig KubeAuthenticationConfig
     KubeAuthorizerConfig KubeEtcdEncryptionConfig KubeServiceAccountConfig KubeAPIServerConfig
     KubeControllerManagerConfig KubeSchedulerConfig KubeProxyConfig KubeFlannelCNIConfig KubeCoreDNSConfig
-    KubeExternalManifestConfig`),
+    KubeExternalManifestConfig KubeTalosAPIAccessConfig`),
 };
 
 /** By kind, or by a field of it, the places of the v1alpha1 document that must be empty beside it. */
@@ -151,5 +151,6 @@ const excludes: Readonly<Record<string, readonly string[]>> = {
   KubeSchedulerConfig: ["cluster.scheduler"],
   KubeProxyConfig: ["cluster.proxy"],
   KubeCoreDNSConfig: ["cluster.coreDNS"],
+  KubeTalosAPIAccessConfig: ["machine.features.kubernetesTalosAPIAccess"],
   KubeEtcdEncryptionConfig: ["cluster.secretboxEncryptionSecret", "cluster.aescbcEncryptionSecret"],
 };

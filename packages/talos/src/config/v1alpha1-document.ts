@@ -5,7 +5,12 @@ import { acceptedBeside } from "../secrets/rotation.ts";
 import { type ConfigDocument, compact, unlessEmpty, type Value } from "./document.ts";
 import { componentImage, kubeletImage, type KubernetesComponent } from "./images.ts";
 import { type ConfigInputs, endpointHost, type MachineRole } from "./inputs.ts";
-import { auditPolicy, EXCLUDE_FROM_LOAD_BALANCERS, podSecurityConfiguration } from "./policies.ts";
+import {
+  auditPolicy,
+  EXCLUDE_FROM_LOAD_BALANCERS,
+  podSecurityConfiguration,
+  talosApiAccess,
+} from "./policies.ts";
 
 export function v1alpha1Document(role: MachineRole, inputs: ConfigInputs): ConfigDocument {
   return {
@@ -37,7 +42,7 @@ function machineSection(role: MachineRole, inputs: ConfigInputs): ConfigDocument
     install: isWhole ? installSection(inputs) : undefined,
     sysctls: isWhole ? unlessEmpty(inputs.sysctls) : undefined,
     registries: contract.registries === "v1alpha1" ? registriesSection(inputs) : undefined,
-    features: featuresSection(inputs),
+    features: featuresSection(role, inputs),
     nodeLabels: isWhole && role === "controlplane" ? { [EXCLUDE_FROM_LOAD_BALANCERS]: "" } : undefined,
   });
 }
@@ -61,12 +66,17 @@ function registriesSection({ registryMirrors }: ConfigInputs): ConfigDocument | 
   return mirrors.length === 0 ? undefined : { mirrors: Object.fromEntries(mirrors.toSorted(byFirst)) };
 }
 
-function featuresSection({ contract, kubePrismPort }: ConfigInputs): ConfigDocument {
+function featuresSection(
+  role: MachineRole,
+  { contract, kubePrismPort, talosApiAccess: isOpen }: ConfigInputs,
+): ConfigDocument {
   const isWhole = contract.kubernetes === "v1alpha1";
   const fixed = contract.spellsOutFixedFeatures ? true : undefined;
   return compact({
     rbac: fixed,
     stableHostname: contract.hostname === "v1alpha1" ? true : undefined,
+    kubernetesTalosAPIAccess:
+      isWhole && isOpen && role === "controlplane" ? { enabled: true, ...talosApiAccess } : undefined,
     apidCheckExtKeyUsage: fixed,
     diskQuotaSupport: true,
     kubePrism: isWhole && kubePrismPort > 0 ? { enabled: true, port: kubePrismPort } : undefined,
@@ -77,7 +87,10 @@ function featuresSection({ contract, kubePrismPort }: ConfigInputs): ConfigDocum
 function clusterSection(role: MachineRole, inputs: ConfigInputs): ConfigDocument {
   const { certs, bootstrapToken } = inputs.secrets;
   const etcd = role === "controlplane" ? { ca: encodePair(certs.etcd) } : undefined;
-  if (inputs.contract.kubernetes === "document") return compact({ token: bootstrapToken, etcd });
+  // It has no document of its own.
+  const externalCloudProvider = inputs.externalCloudProvider ? { enabled: true } : undefined;
+  if (inputs.contract.kubernetes === "document")
+    return compact({ token: bootstrapToken, etcd, externalCloudProvider });
   const controlPlane = role === "controlplane" ? controlPlaneSections(inputs) : undefined;
   return compact({
     id: inputs.secrets.cluster.id,
@@ -100,6 +113,7 @@ function clusterSection(role: MachineRole, inputs: ConfigInputs): ConfigDocument
     ...controlPlane?.components,
     discovery: { enabled: inputs.discovery, registries: { kubernetes: { disabled: true }, service: {} } },
     etcd,
+    externalCloudProvider,
     allowSchedulingOnControlPlanes:
       role === "controlplane" && inputs.allowSchedulingOnControlPlanes ? true : undefined,
   });

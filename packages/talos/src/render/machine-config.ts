@@ -1,5 +1,6 @@
 // The whole configuration of one machine, and of each value where it comes from.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { platformNames } from "../cluster/cloud-controllers.ts";
 import { clusterInputs } from "../cluster/cluster-inputs.ts";
 import type { Machine } from "../cluster/machine.ts";
 import { isAsked } from "../cluster/machine-addresses.ts";
@@ -152,6 +153,7 @@ function unreadable(message: string, cause?: unknown): AppError {
 
 function nodeSettings(cluster: Cluster, machine: Machine) {
   const { network, endpoint } = cluster;
+  const names = platformNames(cluster, machine);
   const networks = [network.nodeCIDR, ...(network.nodeCIDR6 === null ? [] : [network.nodeCIDR6])];
   return {
     hostname: machine.hostname,
@@ -170,7 +172,8 @@ function nodeSettings(cluster: Cluster, machine: Machine) {
     searchDomains: network.search,
     timeServers: network.ntp,
     nodeNetworks: networks,
-    labels: machine.labels,
+    providerId: names?.id,
+    labels: { ...names?.labels, ...machine.labels },
     taints: machine.taints,
   };
 }

@@ -111,6 +111,59 @@ describe.each(["v1.12.0", "v1.13.9", "v1.14.0"])("from v1.12 on (%s)", (talos) =
   });
 });
 
+describe.each(["v1.11.0", "v1.13.9", "v1.14.0"])("for cloud controllers (%s)", (talos) => {
+  const isDocument = talos === "v1.14.0";
+  const parts = (name: string, addons: object = {}) => {
+    const { documents } = configOf(name, source({ versions: { talos }, addons }));
+    const of = (kind: string) => documents.find((document) => document["kind"] === kind);
+    const [main] = documents as unknown as readonly {
+      readonly machine: {
+        readonly kubelet?: { readonly extraArgs?: object };
+        readonly nodeLabels?: object;
+        readonly features?: { readonly kubernetesTalosAPIAccess?: object };
+      };
+      readonly cluster: { readonly externalCloudProvider?: object };
+    }[];
+    return {
+      provider: main?.cluster.externalCloudProvider,
+      args: isDocument ? of("KubeletConfig")?.["extraArgs"] : main?.machine.kubelet?.extraArgs,
+      labels: (isDocument ? of("KubeNodeConfig")?.["labels"] : main?.machine.nodeLabels) ?? {},
+      access: isDocument ? of("KubeTalosAPIAccessConfig") : main?.machine.features?.kubernetesTalosAPIAccess,
+    };
+  };
+  const region = "topology.kubernetes.io/region";
+
+  test("kubelets leave their nodes to them and tell which VM they are in", () => {
+    for (const name of ["prod-cp-1", "prod-worker-1"]) {
+      const { provider, args, labels } = parts(name);
+      const vmid = name === "prod-cp-1" ? 2000 : 3000;
+      expect(provider).toEqual({ enabled: true });
+      expect(args).toEqual({ "provider-id": `proxmox://pve/${vmid}` });
+      expect(labels).toMatchObject({ [region]: "pve", "topology.kubernetes.io/zone": "pve1" });
+    }
+  });
+
+  test("Talos' one may read the machines' own API, which control planes alone can grant", () => {
+    expect(parts("prod-cp-1").access).toMatchObject({
+      allowedRoles: ["os:reader"],
+      allowedKubernetesNamespaces: ["kube-system"],
+    });
+    expect(parts("prod-worker-1").access).toBeUndefined();
+    const alone = parts("prod-cp-1", { ccm: { talos: { enabled: false } } });
+    expect(alone).toMatchObject({ access: undefined, provider: { enabled: true } });
+  });
+
+  test("without them nothing of it is there, and with CSI the names of the platform are", () => {
+    const ccm = { proxmox: { enabled: false }, talos: { enabled: false } };
+    const none = parts("prod-cp-1", { ccm });
+    expect(none).toMatchObject({ provider: undefined, args: undefined, access: undefined });
+    expect(none.labels).not.toHaveProperty([region]);
+    const csi = parts("prod-cp-1", { ccm, csi: { proxmox: {} } });
+    expect(csi).toMatchObject({ provider: undefined, args: { "provider-id": "proxmox://pve/2000" } });
+    expect(csi.labels).toHaveProperty([region], "pve");
+  });
+});
+
 describe("machines that ask a DHCP server", () => {
   const asking = { ...network, addressing: "dhcp" };
 
