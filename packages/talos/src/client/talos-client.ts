@@ -240,13 +240,20 @@ export class TalosClient {
     return true;
   }
 
-  async #install(image: string, onProgress: (text: string) => void): Promise<void> {
-    const doing = `upgrade to ${image}`;
-    await this.#guard(doing, async () => {
+  /** Nothing but that: the machine has what an upgrade needs. Returns what the machine calls it. */
+  pull(image: string): Promise<string> {
+    return this.#guard(`pull ${image}`, async () => {
       let name = "";
       for await (const { response } of this.#images.pull({ containerd: SYSTEM, imageRef: image }, this.#long))
         if (response.case === "name") name = response.value;
-      const source = { imageName: name };
+      return name;
+    });
+  }
+
+  async #install(image: string, onProgress: (text: string) => void): Promise<void> {
+    const doing = `upgrade to ${image}`;
+    const source = { imageName: await this.pull(image) };
+    await this.#guard(doing, async () => {
       let exit: number | undefined;
       for await (const { progress } of this.#lifecycle.upgrade({ containerd: SYSTEM, source }, this.#long)) {
         if (progress?.response.case === "message") onProgress(progress.response.value);

@@ -20,6 +20,8 @@ import { refuseOtherDisk } from "./install-disk.ts";
 import { uuidOf } from "./look-at-machine.ts";
 import type { Machines } from "./machines-port.ts";
 import { addressOf } from "./observer.ts";
+import { isOutdated, machineToUpgrade } from "./outdated.ts";
+import { hasLifecycle } from "./versions.ts";
 import { configured, type SeenConfig, type World } from "./world.ts";
 
 export interface ActDeps {
@@ -33,6 +35,8 @@ export interface ActDeps {
     readonly url: string;
     readonly content: string;
   }) => Promise<ImageSource | LocalImage>;
+  /** Makes known to the Image Factory what a machine's installer is made of. */
+  readonly registerImage: (machine: Machine) => Promise<void>;
   readonly keepSnapshot: (bytes: Buffer) => Promise<void>;
   readonly applyAddon: (kubernetes: Kubernetes, name: string) => Promise<void>;
   readonly records: Records;
@@ -235,6 +239,7 @@ export class Actor {
         return this.#apply(desired, world, step.subject, "no-reboot", { components, kubelet: step.to });
       }
       case "node.drain": {
+        await this.#readyUpgrade(desired, world, step.subject);
         const pool = desired.machines.find(({ name }) => name === step.subject)?.pool;
         const drain = desired.cluster.pools.find(({ name }) => name === pool)?.upgrade.drain;
         const timeoutMs = durationMs(drain?.timeout ?? "10m");
@@ -282,10 +287,32 @@ export class Actor {
     });
   }
 
+  /** What can go wrong before its pods are moved away does so before. */
+  async #readyUpgrade(desired: Desired, world: World, name: string): Promise<void> {
+    const machine = machineToUpgrade(desired, name);
+    const talos = configured(world.machines.get(name));
+    if (machine === undefined || talos === undefined || !isOutdated(desired, talos)) return;
+    await this.#deps.registerImage(machine);
+    // Older ones pull it in the one call that upgrades them.
+    if (!hasLifecycle(talos.version)) return;
+    const image = installerImage(desired.cluster, machine.extensions);
+    await this.#member(desired, world, name, async (client) => {
+      try {
+        await client.pull(image);
+      } catch (err) {
+        if (!isAppError(err)) throw err;
+        const data = { ...err.data, finding: "installer-missing", next: "Its node was not drained." };
+        throw new AppError(err.code, err.message, { cause: err, data });
+      }
+    });
+  }
+
   /** Installed, rebooted, and up again with the version asked for; Talos goes back to the old one when it cannot boot. */
   #upgrade(desired: Desired, world: World, name: string, from: string): Promise<void> {
-    const image = installerImage(desired.cluster, machineOf(desired, name).extensions);
+    const machine = machineOf(desired, name);
+    const image = installerImage(desired.cluster, machine.extensions);
     return this.#member(desired, world, name, async (client) => {
+      await this.#deps.registerImage(machine);
       const before = await client.bootId();
       const isRebooting = await client.upgrade(image);
       if (!isRebooting) await client.reboot();

@@ -57,6 +57,8 @@ class Story {
   readonly folder = mkdtempSync(join(tmpdir(), "gpve-talos-story-"));
   readonly clock: Clock = instantClock();
   snapshots = 0;
+  /** Images of the newer version that a factory was told of. */
+  readonly registered: string[] = [];
 
   open(file: Readonly<Record<string, unknown>> = {}): OpenCluster {
     const text = stringify({ ...(parse(minimalFile) as object), ...file });
@@ -79,7 +81,10 @@ class Story {
       kubernetes: this.world.kubernetes,
       clock: this.clock,
       journal: this.journal,
-      prepareImage: async (url) => url,
+      prepareImage: async (url) => {
+        if (url.includes("v1.13.10")) this.registered.push(url);
+        return url;
+      },
       keepSnapshot: async (bytes) => {
         this.snapshots += 1;
         return { at: this.clock.now(), file: `${this.snapshots}`, sha256: String(bytes.length) };
@@ -257,6 +262,22 @@ describe("what goes wrong", () => {
       data: { finding: "etcd-not-begun" },
     });
     expect(story.world.clusters.all[0]?.bootstraps ?? 0).toBe(0);
+  });
+
+  test("an installer that is not there is told before anything is drained", async () => {
+    await story.apply();
+    story.world.machine("prod-worker-1").lacksInstallers = true;
+    await expect(story.open(newer).apply()).rejects.toMatchObject({
+      message: expect.stringContaining("failed to resolve reference"),
+      data: { finding: "installer-missing" },
+    });
+    expect([...story.world.fakeKubernetes.nodes.values()].some(({ isCordoned }) => isCordoned)).toBe(false);
+    story.world.machine("prod-worker-1").lacksInstallers = false;
+    await story.apply(newer);
+    // Once by each of the two, for all their machines.
+    const [first, ...others] = story.registered;
+    expect(first).toMatch(/\/image\/[0-9a-f]{64}\/v1\.13\.10\//);
+    expect(others).toEqual([first]);
   });
 
   test("an installer that fails stops the wave", async () => {

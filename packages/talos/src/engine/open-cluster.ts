@@ -10,6 +10,7 @@ import type { ClusterFolder } from "../folder/cluster-folder.ts";
 import { type ClusterLock, clustersBeside, lockPath, writeLock } from "../folder/lock-file.ts";
 import { keepCopies, ownFiles } from "../folder/own-files.ts";
 import type { RunJournal } from "../folder/journal.ts";
+import { imageFile } from "../image/image-file.ts";
 import { imageSource } from "../image/image-source.ts";
 import type { ArchiveRequest } from "../image/unpack-archive.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
@@ -80,6 +81,8 @@ const NO_ADDONS: Addons = {
 
 export class OpenCluster {
   readonly #deps: ClusterDeps;
+  /** Addresses of images that a factory was told of. */
+  readonly #registered = new Set<string>();
   readonly #configs = new Map<string, ReadConfig>();
   readonly #observer: RealObserver;
   #lock: ClusterLock;
@@ -341,6 +344,15 @@ export class OpenCluster {
           work: join(lockPath(place.folder, place.cluster.metadata.name), "..", "images"),
           unpack: this.#deps.unpackArchive ?? noArchives,
         }),
+      registerImage: async ({ arch, extensions }) => {
+        const { image } = place.cluster;
+        // Who brings the images himself has no factory to tell.
+        if (image.offlineDir !== null) return;
+        const { url } = imageFile({ ...place.cluster, image: { ...image, archive: null } }, arch, extensions);
+        if (this.#registered.has(url)) return;
+        await prepareImage(url);
+        this.#registered.add(url);
+      },
       keepSnapshot: async (bytes) => {
         const snapshot = await keepSnapshot(bytes);
         this.change((lock) => ({ ...lock, snapshot }));

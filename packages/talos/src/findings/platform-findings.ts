@@ -257,6 +257,14 @@ export const platformFindings = {
     cause: "The commands of a gpve node take no files of the server; only its API does.",
     fix: "Use type: gpve with an endpoint and a token, or put the image onto the storage first: gpvectl storage upload STORAGE FILE --content import.",
   },
+  "installer-missing": {
+    area: "image",
+    title: "A machine cannot pull the installer of the version it is to be upgraded to",
+    evidence: "the image and what the machine said",
+    cause:
+      "The Image Factory has no such version, was not told of the schematic, or the machine does not reach it: machines pull from the host of image.factory, or from its mirror in talos.registries.mirrors.",
+    fix: "Compare the version with gpvectl talos check-updates, and that machines reach the host of image.factory. Nothing was drained.",
+  },
   "image-refused": {
     area: "image",
     title: "The Image Factory refuses the image's schematic",

@@ -2,10 +2,12 @@ import { expect, test } from "vitest";
 import { machinesOf } from "../cluster/machines.ts";
 import { PveDriver } from "../driver/pve-driver.ts";
 import { PveshCalls } from "../driver/pvesh-calls.ts";
+import type { Step } from "../plan/plan-steps.ts";
 import { guestSettings } from "../plan/guest-config.ts";
 import { FakeNetwork } from "../testing/fake-network.ts";
 import { FakePlatform, fakePvesh } from "../testing/fake-platform.ts";
 import { testCluster } from "../testing/test-cluster.ts";
+import { probeUpgradeSource } from "./check-network.ts";
 import { preflight } from "./preflight.ts";
 
 const FACTORY = "https://factory.talos.dev";
@@ -133,4 +135,21 @@ test("machines that are there answer as they should, and their image is not need
   });
   expect(found).toEqual([]);
   expect(asked).toEqual([]);
+});
+
+test("a version to upgrade to is asked for, unless the images are brought along", async () => {
+  const network = new FakeNetwork();
+  network.factories.set(FACTORY, ["v1.13.8", "v1.13.9"]);
+  const upgrade: Step = {
+    kind: "talos.upgrade",
+    impact: "disruptive",
+    subject: "prod-worker-1",
+    from: "v1.13.9",
+    to: "v1.13.10",
+  };
+  const asked = (steps: readonly Step[], image: object = {}) =>
+    probeUpgradeSource(testCluster({ versions: { talos: "v1.13.10" }, image }), steps, network);
+  expect(await asked([upgrade])).toMatchObject([{ severity: "error", id: "image-version-unknown" }]);
+  expect(await asked([])).toEqual([]);
+  expect(await asked([upgrade], { offlineDir: "./images" })).toEqual([]);
 });

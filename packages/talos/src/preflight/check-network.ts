@@ -2,6 +2,7 @@
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
+import type { Step } from "../plan/plan-steps.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 import type { Probes } from "./probes.ts";
 
@@ -45,7 +46,7 @@ async function probeAddress({ subject, address, macs }: Asked, probes: Probes): 
   return [(sign.isSure ? error : warning)("address-answers", subject, evidence)];
 }
 
-/** Only asked when an image is still to be fetched. */
+/** Only asked when something of the version is still to be fetched: an image, or what machines upgrade from. */
 export async function probeImageSource(
   { image, versions }: Cluster,
   probes: Probes,
@@ -63,6 +64,16 @@ export async function probeImageSource(
     }
   }
   return [warning("image-source-silent", wanted, failures.join("; "))];
+}
+
+/** Machines that are to be upgraded pull from there, also where no image is to be fetched. */
+export async function probeUpgradeSource(
+  cluster: Cluster,
+  steps: readonly Step[],
+  probes: Probes,
+): Promise<readonly Finding[]> {
+  const isUpgrading = steps.some(({ kind }) => kind === "talos.upgrade");
+  return isUpgrading && cluster.image.offlineDir === null ? probeImageSource(cluster, probes) : [];
 }
 
 /** Those of the same minor, or at least how many there are. */

@@ -47,6 +47,8 @@ export interface PreflightResult {
   readonly findings: readonly Finding[];
   /** Providers that answered. */
   readonly observed: readonly ObservedProvider[];
+  /** Whether there is an image of the version: it was asked. */
+  readonly hasAskedSource: boolean;
 }
 
 export const clusterTag = (cluster: Cluster): string => `talos-${cluster.metadata.name}`;
@@ -104,7 +106,7 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
       ...(isFetching ? await probeImageSource(cluster, request.probes) : []),
     );
   }
-  return { findings, observed };
+  return { findings, observed, hasAskedSource: request.probes !== undefined && isFetching };
 }
 
 /** With templates only these are; machines are cloned from them. */

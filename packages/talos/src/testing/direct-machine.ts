@@ -56,6 +56,11 @@ export function directMachine(machine: MachineState, isMember: boolean): TalosMa
         machine.reset(isGraceful, RESET_LABELS);
         boot();
       }),
+    pull: (image) =>
+      call("pull", () => {
+        if (!hasLifecycle(machine.version)) throw new ConnectError("unknown service", Code.Unimplemented);
+        return machine.pull(image);
+      }),
     upgrade: (image) =>
       call("upgrade", () => {
         if (!hasLifecycle(machine.version)) {

@@ -14,7 +14,7 @@ import { commandsOf, downtimeOption, onlyOption, printCommandsOption, printPlan 
 import { allChecks, insideChoice, insideOptions } from "./checks.ts";
 import { printChecks } from "./status.ts";
 import { prepareFor } from "./prepare-addons.ts";
-import { forPrograms, printFindings, runPreflight } from "./preflight.ts";
+import { checkUpgrades, forPrograms, printFindings, runPreflight } from "./preflight.ts";
 
 export const yesOption = { flags: "--yes", about: "do it without asking" };
 /** Of every command that ends in an apply. */
@@ -64,7 +64,7 @@ export async function applyPlace(
       cli,
       place,
       secrets,
-      (opened) => apply(cli, input, place, opened, prepare),
+      (opened) => apply(cli, input, place, opened, { checked, prepare }),
       prepared,
     );
   } finally {
@@ -103,7 +103,7 @@ async function apply(
   input: Input,
   place: ClusterFolder,
   opened: Opened,
-  prepare: Prepare,
+  { checked, prepare }: { readonly checked: PreflightResult; readonly prepare: Prepare },
 ): Promise<number> {
   const { makeTrace } = await import("@gpve/talos/engine/make-trace.ts");
   const { cluster } = opened;
@@ -114,7 +114,13 @@ async function apply(
   const before = cluster.lock;
   await prepare(opened);
   const plan = makeTrace(cluster.desired(options), await cluster.observe());
-  if (cli.out.forPeople) await printPlan(cli, plan.steps, plan.findings);
+  const upgrades = await checkUpgrades(cli, place, plan.steps, checked);
+  if (cli.out.forPeople) await printPlan(cli, plan.steps, [...plan.findings, ...upgrades]);
+  if (upgrades.some(({ severity }) => severity === "error")) {
+    cluster.change(() => before);
+    if (!cli.out.forPeople) cli.out.data({ ok: false, findings: await forPrograms(upgrades), steps: [] });
+    return 1;
+  }
   const isStopped = plan.steps.length === 0;
   if (!isStopped && !(await isWanted(cli, input))) {
     cluster.change(() => before);

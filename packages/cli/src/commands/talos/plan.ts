@@ -10,7 +10,7 @@ import type { Input } from "../../input.ts";
 import { around, explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { withOpenCluster } from "./open.ts";
 import { type PreparedFor, prepareFor } from "./prepare-addons.ts";
-import { forPrograms, printFindings, runPreflight } from "./preflight.ts";
+import { checkUpgrades, forPrograms, printFindings, runPreflight } from "./preflight.ts";
 
 /** As desired.ts has them; named here because help must not load what runs the command. */
 const PARTS = ["infrastructure", "bootstrap", "addons", "ccm"] as const;
@@ -53,7 +53,8 @@ export const talosPlan: CommandSpec = {
       const checked = await runPreflight(cli, place, only);
       const prepared = await prepareFor(cli, place, { isFetching: true, only });
       const { steps, findings: stops, kept } = await tracePlan(cli, input, place, checked, prepared);
-      const findings = [...checked.findings, ...prepared.findings, ...stops];
+      const upgrades = await checkUpgrades(cli, place, steps, checked);
+      const findings = [...checked.findings, ...prepared.findings, ...upgrades, ...stops];
       const isFine = !findings.some(({ severity }) => severity === "error");
       if (!cli.out.forPeople)
         cli.out.data({ ok: isFine, findings: await forPrograms(findings), steps, kept });

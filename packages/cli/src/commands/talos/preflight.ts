@@ -1,5 +1,6 @@
 import type { Reasons } from "@gpve/talos/findings/explained.ts";
 import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
+import type { Step } from "@gpve/talos/plan/plan-steps.ts";
 import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
 import type { DriverDeps } from "@gpve/talos/driver/open-driver.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
@@ -40,6 +41,18 @@ export async function runPreflight(cli: Cli, place: ClusterFolder, only?: string
   const isMaking = only === undefined || only === "infrastructure";
   const probes = isMaking ? await cli.io.probes() : undefined;
   return preflight({ ...place, probes, openDriver: (provider) => openDriver(provider, deps) });
+}
+
+/** What only a plan shows to be needed of the image's source. */
+export async function checkUpgrades(
+  cli: Cli,
+  { cluster }: ClusterFolder,
+  steps: readonly Step[],
+  { hasAskedSource }: PreflightResult,
+): Promise<readonly Finding[]> {
+  if (hasAskedSource) return [];
+  const { probeUpgradeSource } = await import("@gpve/talos/preflight/check-network.ts");
+  return probeUpgradeSource(cluster, steps, await cli.io.probes());
 }
 
 export function driverDeps(cli: Cli, { folder }: ClusterFolder): DriverDeps {

@@ -6,6 +6,7 @@ import { error } from "../../preflight/finding-report.ts";
 import { awayIn, disruption } from "./decide-disruption.ts";
 import { waitsForStop } from "./decide-guests.ts";
 import { wantedKubernetes, wantedTalos } from "../desired.ts";
+import { isOutdated } from "../outdated.ts";
 import { etcdHealth } from "../quorum.ts";
 import { type Decision, doing, type Pair, pairs, type Rule, type Situation, stopping } from "../situation.ts";
 import { configured, nodeOf } from "../world.ts";
@@ -187,7 +188,7 @@ const isCanary = (machine: Machine): boolean => machine.role === "worker" && mac
 
 function needsTalos({ desired }: Situation, { seen }: Pair): boolean {
   const talos = configured(seen);
-  return talos !== undefined && talos.version !== wantedTalos(desired);
+  return talos !== undefined && isOutdated(desired, talos);
 }
 
 function needsConfig({ desired }: Situation, { machine, seen }: Pair): boolean {

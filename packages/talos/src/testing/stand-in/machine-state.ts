@@ -37,6 +37,8 @@ export class MachineState {
   defaultRoutes: readonly { readonly gateway: string; readonly link: string; readonly priority?: number }[] =
     [];
   installerExitCode = 0;
+  /** Whoever it pulls from has no image of the version. */
+  lacksInstallers = false;
   /** The new system does not boot: the machine goes back to the old one. */
   failsToBootNew = false;
   /** What its kernel was started with. */
@@ -187,7 +189,7 @@ export class MachineState {
   }
 
   pull(image: string): string {
-    if (!/:v\d+\.\d+\.\d+/.test(image))
+    if (this.lacksInstallers || !/:v\d+\.\d+\.\d+/.test(image))
       throw refused(`failed to resolve reference "${image}"`, Code.NotFound);
     this.#pulled.add(image);
     return image;
