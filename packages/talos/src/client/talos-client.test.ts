@@ -4,6 +4,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import { createTalosContext, type TalosRole } from "../access/talosconfig.ts";
 import { machinesOf } from "../cluster/machines.ts";
 import { writeConfig } from "../config/config-text.ts";
+import { schematicIn } from "../engine/look-at-image.ts";
 import { machineConfig } from "../render/machine-config.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { beginRotation, nextPhase, withoutOld } from "../secrets/rotation.ts";
@@ -221,6 +222,14 @@ describe("configured", () => {
     expect((await admin.version()).tag).toBe("v1.13.10");
     expect(await admin.bootId()).not.toBe(before);
     await expect(admin.upgrade("nowhere")).rejects.toMatchObject({ code: "object.not_found" });
+  });
+
+  test("the image's schematic is told where a factory made it", async () => {
+    const node = await configured("worker");
+    const admin = await member(node);
+    expect(await schematicIn(admin)).toBeUndefined();
+    node.machine.schematic = "ce4c98";
+    expect(await schematicIn(admin)).toBe("ce4c98");
   });
 
   test("a machine before 1.13 is upgraded by the one call that it knows, and boots by itself", async () => {

@@ -17,6 +17,7 @@ import { withVersions } from "./config-parts.ts";
 import { healthyControlPlane } from "./decide/decide-disruption.ts";
 import { type Desired, wantedKubernetes } from "./desired.ts";
 import { refuseOtherDisk } from "./install-disk.ts";
+import { schematicIn } from "./look-at-image.ts";
 import { uuidOf } from "./look-at-machine.ts";
 import type { Machines } from "./machines-port.ts";
 import { addressOf } from "./observer.ts";
@@ -186,7 +187,7 @@ export class Actor {
       case "talos.reconfigure":
         return this.#apply(desired, world, subject, step.impact === "safe" ? "no-reboot" : "reboot");
       case "talos.upgrade":
-        return this.#upgrade(desired, world, subject, step.from);
+        return this.#upgrade(desired, world, step);
       case "talos.reboot":
         return this.#member(desired, world, subject, (client) => client.reboot());
       case "talos.reset": {
@@ -291,7 +292,7 @@ export class Actor {
   async #readyUpgrade(desired: Desired, world: World, name: string): Promise<void> {
     const machine = machineToUpgrade(desired, name);
     const talos = configured(world.machines.get(name));
-    if (machine === undefined || talos === undefined || !isOutdated(desired, talos)) return;
+    if (machine === undefined || talos === undefined || !isOutdated(desired, machine, talos)) return;
     await this.#deps.registerImage(machine);
     // Older ones pull it in the one call that upgrades them.
     if (!hasLifecycle(talos.version)) return;
@@ -307,8 +308,9 @@ export class Actor {
     });
   }
 
-  /** Installed, rebooted, and up again with the version asked for; Talos goes back to the old one when it cannot boot. */
-  #upgrade(desired: Desired, world: World, name: string, from: string): Promise<void> {
+  /** Installed, rebooted, and up again with the system asked for; Talos goes back to the old one when it cannot boot. */
+  #upgrade(desired: Desired, world: World, step: TalosUpgrade): Promise<void> {
+    const name = step.subject;
     const machine = machineOf(desired, name);
     const image = installerImage(desired.cluster, machine.extensions);
     return this.#member(desired, world, name, async (client) => {
@@ -316,18 +318,13 @@ export class Actor {
       const before = await client.bootId();
       const isRebooting = await client.upgrade(image);
       if (!isRebooting) await client.reboot();
-      await this.#untilRebooted(desired, world, name, before, from);
+      await this.#untilRebooted(desired, world, step, before);
       await this.#member(desired, world, name, (again) => refuseLostArgs(again, desired, name));
     });
   }
 
-  async #untilRebooted(
-    desired: Desired,
-    world: World,
-    name: string,
-    before: string,
-    from: string,
-  ): Promise<void> {
+  async #untilRebooted(desired: Desired, world: World, step: TalosUpgrade, before: string): Promise<void> {
+    const { subject: name, from } = step;
     const { clock } = this.#deps;
     const until = clock.monotonic() + REBOOT_MS;
     while (clock.monotonic() < until) {
@@ -336,8 +333,7 @@ export class Actor {
         await this.#member(desired, world, name, async (client) => {
           if ((await client.bootId()) === before)
             throw new AppError("node.unavailable", `${name} has not rebooted yet`);
-          const { tag } = await client.version();
-          if (tag === from) throw rolledBack(name, from);
+          if (await isAsBefore(client, step)) throw rolledBack(name, from);
         });
         return;
       } catch (err) {
@@ -365,6 +361,14 @@ export class Actor {
       client.close();
     }
   }
+}
+
+type TalosUpgrade = Extract<Step, { kind: "talos.upgrade" }>;
+
+/** Another image of the same version is told apart by its schematic. */
+async function isAsBefore(client: TalosMachine, { from, to, schematic }: TalosUpgrade): Promise<boolean> {
+  if (from !== to) return (await client.version()).tag === from;
+  return schematic !== undefined && (await schematicIn(client)) === schematic.from;
 }
 
 const NONE = { kubelet: undefined, components: undefined };

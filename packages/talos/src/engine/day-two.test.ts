@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { machinesOf } from "../cluster/machines.ts";
 import { readLock } from "../folder/lock-file.ts";
+import { imageFile } from "../image/image-file.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { stepName } from "../plan/plan-steps.ts";
 import { dhcpHosts } from "../render/dhcp-hosts.ts";
@@ -169,6 +170,33 @@ test("drift is told machine by machine, without secrets, and apply takes it back
   expect(found.find(({ kind }) => kind === "settings")?.detail).toBe("cores is 1, the file says 4");
   expect(JSON.stringify(found)).not.toContain("abcdef.0123");
   expect((await drift(open({ pools: [] }))).map(({ kind }) => kind)).toContain("unwanted");
+});
+
+test("other extensions reach machines that run, of their pool alone, and Talos that goes back is told", async () => {
+  await open().apply();
+  const extensions = ["siderolabs/iscsi-tools"];
+  const more = { pools: [{ name: "worker", count: 2, extensions }] };
+  const idOf = (own: readonly string[]) => imageFile(testCluster(), "amd64", own).schematic;
+  // What no factory made is left as it is.
+  const steps = async () => (await open(more).apply()).steps.map(stepName);
+  expect((await steps()).filter((step) => step.startsWith("talos.upgrade"))).toEqual([]);
+  for (const machine of world.machines.values()) machine.schematic = idOf([]);
+  const drift = driftOf(open(more).desired(), await open(more).observe());
+  expect(drift.map(({ machine, kind }) => `${machine} ${kind}`)).toEqual([
+    "prod-worker-1 image",
+    "prod-worker-2 image",
+  ]);
+  const canary = world.machine("prod-worker-1");
+  canary.failsToBootNew = true;
+  await expect(open(more).apply()).rejects.toMatchObject({ data: { finding: "upgrade-rolled-back" } });
+  canary.failsToBootNew = false;
+  expect((await steps()).filter((step) => step.startsWith("talos."))).toEqual([
+    "talos.upgrade prod-worker-1",
+    "talos.upgrade prod-worker-2",
+  ]);
+  expect(canary.schematic).toBe(idOf(extensions));
+  expect(world.machine("prod-cp-1").schematic).toBe(idOf([]));
+  expect(await steps()).toEqual([]);
 });
 
 test("a folder that was lost is rebuilt from what is there, and nothing is to be done", async () => {

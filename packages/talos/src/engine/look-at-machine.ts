@@ -5,6 +5,7 @@ import { isObject } from "@gpve/client/response-error.ts";
 import { writeConfig } from "../config/config-text.ts";
 import type { TalosMachine } from "../client/talos-client.ts";
 import { configDifferences, ConfigReader, type ReadConfig, withVersions } from "./config-parts.ts";
+import { schematicIn } from "./look-at-image.ts";
 import { lookAtNetwork } from "./look-at-network.ts";
 import type { MachineAddress, Machines } from "./machines-port.ts";
 import type { SeenChange, SeenEtcd, SeenTalos } from "./world.ts";
@@ -60,11 +61,12 @@ async function asMember(
 ): Promise<SeenTalos> {
   const found = await uuidOf(client);
   if (found !== question.uuid) return foreign(question, found);
-  const [{ tag }, status, text, network] = await Promise.all([
+  const [{ tag }, status, text, network, schematic] = await Promise.all([
     client.version(),
     client.resource("runtime", "MachineStatuses.runtime.talos.dev", "machine"),
     client.machineConfig(),
     lookAtNetwork(client),
+    schematicIn(client),
   ]);
   const read = reader.read(question.name, text);
   const { isReady, unmet } = readiness(status);
@@ -77,6 +79,7 @@ async function asMember(
   return {
     state: "configured",
     version: tag,
+    ...given({ schematic }),
     isReady,
     unmet,
     config: read.parts,

@@ -1,8 +1,8 @@
 // What a machine says of its own place in the network: its name, and where what it does not know goes.
-import { isAppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import type { TalosMachine } from "../client/talos-client.ts";
+import { asked } from "./asked.ts";
 import type { SeenNetwork, SeenRoute } from "./world.ts";
 
 const NAMESPACE = "network";
@@ -21,16 +21,6 @@ export async function lookAtNetwork(
     defaultRoutes:
       routes === undefined || routes.size === 0 ? undefined : [...routes.values()].flatMap(defaultRoute),
   });
-}
-
-/** Nothing is decided by silence: a machine that does not tell this is judged by the rest. */
-async function asked<T>(work: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await work();
-  } catch (err) {
-    if (isAppError(err)) return undefined;
-    throw err;
-  }
 }
 
 /** Routes of pods and of KubeSpan have tables of their own. */

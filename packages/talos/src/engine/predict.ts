@@ -1,4 +1,5 @@
 // The world as a step would leave it. Plans are made with it, and a step is done when what was seen agrees with it.
+import { given } from "@gpve/contracts/given.ts";
 import { imageVolume } from "../image/image-file.ts";
 import { SYSTEM_DISK } from "../plan/guest-config.ts";
 import type {
@@ -246,7 +247,11 @@ function afterInsideStep(desired: Desired, world: World, step: InsideStep): Worl
         false,
       );
     case "talos.upgrade":
-      return withTalos(world, subject, (talos) => ({ ...talos, version: step.to }));
+      return withTalos(world, subject, (talos) => ({
+        ...talos,
+        version: step.to,
+        ...given({ schematic: step.schematic?.to }),
+      }));
     case "etcd.bootstrap":
     case "etcd.join":
       return withMember(world, subject);

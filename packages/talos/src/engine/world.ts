@@ -65,6 +65,8 @@ export type SeenTalos =
   | {
       readonly state: "configured";
       readonly version: string;
+      /** Of its image; absent: no factory made it, or it does not tell. */
+      readonly schematic?: string;
       readonly isReady: boolean;
       readonly unmet: readonly string[];
       readonly config: SeenConfig;

@@ -84,6 +84,12 @@ export type GuestStep =
   | OfGuest<"guest.stop", "disruptive">
   | OfGuest<"guest.delete", "destructive">;
 
+/** What an image is made of, by the ids of schematics. */
+export interface SchematicChange {
+  readonly from: string;
+  readonly to: string;
+}
+
 interface VersionStep<Kind extends string, Effect extends Impact> extends Named<Kind, Effect> {
   readonly from: string;
   readonly to: string;
@@ -95,7 +101,8 @@ export type InsideStep =
   | Named<"talos.reach", "safe">
   | Named<"talos.configure", "safe">
   | (Named<"talos.reconfigure", "safe" | "disruptive"> & { readonly differences: readonly string[] })
-  | VersionStep<"talos.upgrade", "disruptive">
+  /** Also to an image of other parts, which may be of the same version. */
+  | (VersionStep<"talos.upgrade", "disruptive"> & { readonly schematic?: SchematicChange })
   | Named<"talos.reboot", "disruptive">
   /** Its configuration and data are wiped; it is in maintenance again. */
   | Named<"talos.reset", "destructive">

@@ -48,7 +48,9 @@ export function stepText(step: Step): string {
     case "record.rotated":
       return `  ${rotatedTexts[step.subject] ?? step.subject}`;
     case "talos.upgrade":
-      return `~ upgrade ${step.subject} from Talos ${step.from} to ${step.to} (reboots)`;
+      return step.from === step.to
+        ? `~ install Talos ${step.to} anew on ${step.subject}: ${imageText(step)} (reboots)`
+        : `~ upgrade ${step.subject} from Talos ${step.from} to ${step.to} (reboots)`;
     case "kubernetes.components":
       return `~ upgrade the API server of ${step.subject} from ${step.from} to ${step.to}`;
     case "kubernetes.kubelet":
@@ -76,6 +78,12 @@ export function stepText(step: Step): string {
     case "record.reset":
       return plainTexts[step.kind].replace("%", step.subject);
   }
+}
+
+/** Ids as short as names of images have them. */
+function imageText({ schematic }: Extract<Step, { kind: "talos.upgrade" }>): string {
+  const short = (id = ""): string => id.slice(0, 12);
+  return `extensions or kernel arguments ${short(schematic?.from)} -> ${short(schematic?.to)}`;
 }
 
 /** Who is behind a load balancer is read as it was written. */

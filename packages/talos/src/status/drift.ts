@@ -5,7 +5,15 @@ import { compareGuest } from "../plan/compare-guest.ts";
 import { guestSettings } from "../plan/guest-config.ts";
 import { type Desired, wantedTalos } from "../engine/desired.ts";
 import { etcdHealth } from "../engine/quorum.ts";
-import { configured, controlPlanes, nodeOf, type SeenMachine, type World } from "../engine/world.ts";
+import { schematicChange } from "../engine/outdated.ts";
+import {
+  type Configured,
+  configured,
+  controlPlanes,
+  nodeOf,
+  type SeenMachine,
+  type World,
+} from "../engine/world.ts";
 import type { Machine } from "../cluster/machine.ts";
 
 export const driftKinds = [
@@ -18,6 +26,7 @@ export const driftKinds = [
   "foreign",
   "configuration",
   "talos",
+  "image",
   "kubernetes",
   "node",
   "etcd",
@@ -80,7 +89,8 @@ function ofMachine(desired: Desired, world: World, machine: Machine): readonly D
   ];
 }
 
-function inside(desired: Desired, world: World, { name }: Machine, seen: SeenMachine): readonly Drift[] {
+function inside(desired: Desired, world: World, machine: Machine, seen: SeenMachine): readonly Drift[] {
+  const { name } = machine;
   const { talos } = seen;
   const of = (kind: Drift["kind"], detail: string): Drift => ({ machine: name, kind, detail });
   switch (talos.state) {
@@ -97,11 +107,21 @@ function inside(desired: Desired, world: World, { name }: Machine, seen: SeenMac
         ...(talos.version === wantedTalos(desired)
           ? []
           : [of("talos", `runs ${talos.version}, the file says ${wantedTalos(desired)}`)]),
+        ...image(desired, machine, talos).map((detail) => of("image", detail)),
         ...(talos.change?.differences ?? []).map((difference) => of("configuration", difference)),
         ...kubernetes(desired, seen).map((detail) => of("kubernetes", detail)),
         ...node(world, seen).map((detail) => of("node", detail)),
       ];
   }
+}
+
+function image(desired: Desired, machine: Machine, talos: Configured): readonly string[] {
+  const change = schematicChange(desired, machine, talos);
+  if (change === undefined) return [];
+  const { from, to } = change;
+  return [
+    `extensions or kernel arguments are those of ${from.slice(0, 12)}, the file's of ${to.slice(0, 12)}`,
+  ];
 }
 
 function kubernetes({ cluster }: Desired, seen: SeenMachine): readonly string[] {

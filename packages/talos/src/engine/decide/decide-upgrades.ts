@@ -1,12 +1,13 @@
 // Versions and configurations of machines that run. A canary of each pool goes first, then control planes one by one
 // with etcd's leader last, then the other workers, as many at once as their pool allows.
+import { given } from "@gpve/contracts/given.ts";
 import type { Machine } from "../../cluster/machine.ts";
-import type { Step } from "../../plan/plan-steps.ts";
+import type { SchematicChange, Step } from "../../plan/plan-steps.ts";
 import { error } from "../../preflight/finding-report.ts";
 import { awayIn, disruption } from "./decide-disruption.ts";
 import { waitsForStop } from "./decide-guests.ts";
 import { wantedKubernetes, wantedTalos } from "../desired.ts";
-import { isOutdated } from "../outdated.ts";
+import { isOutdated, schematicChange } from "../outdated.ts";
 import { etcdHealth } from "../quorum.ts";
 import { type Decision, doing, type Pair, pairs, type Rule, type Situation, stopping } from "../situation.ts";
 import { configured, nodeOf } from "../world.ts";
@@ -39,6 +40,7 @@ export const upgradeTalos: Rule = (situation) => {
       subject: machine.name,
       from: configured(seen)?.version ?? "",
       to,
+      ...given({ schematic: changeOfImage(situation, { machine, seen }) }),
     },
   ]);
 };
@@ -186,9 +188,14 @@ const poolsOf = (list: readonly Pair[]): readonly string[] => [
 
 const isCanary = (machine: Machine): boolean => machine.role === "worker" && machine.number === 1;
 
-function needsTalos({ desired }: Situation, { seen }: Pair): boolean {
+function needsTalos({ desired }: Situation, { machine, seen }: Pair): boolean {
   const talos = configured(seen);
-  return talos !== undefined && isOutdated(desired, talos);
+  return talos !== undefined && isOutdated(desired, machine, talos);
+}
+
+function changeOfImage({ desired }: Situation, { machine, seen }: Pair): SchematicChange | undefined {
+  const talos = configured(seen);
+  return talos === undefined ? undefined : schematicChange(desired, machine, talos);
 }
 
 function needsConfig({ desired }: Situation, { machine, seen }: Pair): boolean {

@@ -60,7 +60,11 @@ export function isDone(desired: Desired, world: World, step: Step): boolean {
     case "talos.reset":
       return seen?.talos.state === "maintenance";
     case "talos.upgrade":
-      return talos?.version === step.to && isUp(seen);
+      return (
+        talos?.version === step.to &&
+        (step.schematic === undefined || talos.schematic === step.schematic.to) &&
+        isUp(seen)
+      );
     case "etcd.bootstrap":
     case "etcd.join":
       return talos?.etcd !== undefined && etcdHealth(world)?.healthy.has(talos.etcd.id) === true;

@@ -24,7 +24,9 @@ export class MachineState {
   /** Until the next boot. */
   #hasLeft = false;
   #version: string;
-  #next: string | undefined;
+  #next: { readonly version: string | undefined; readonly schematic: string | undefined } | undefined;
+  /** Of the image it runs; undefined: no factory made it. */
+  schematic: string | undefined;
   readonly #pulled = new Set<string>();
   bootId = randomUUID();
   /** Whether the VM runs. */
@@ -115,7 +117,10 @@ export class MachineState {
   boot(): void {
     this.bootId = randomUUID();
     this.#hasLeft = false;
-    if (!this.failsToBootNew) this.#version = this.#next ?? this.#version;
+    if (!this.failsToBootNew) {
+      this.#version = this.#next?.version ?? this.#version;
+      this.schematic = this.#next?.schematic ?? this.schematic;
+    }
     this.#next = undefined;
     this.#joinWhenPossible();
   }
@@ -198,7 +203,11 @@ export class MachineState {
   /** The installer's exit code. */
   upgrade(image: string): number {
     if (!this.#pulled.has(image)) throw refused(`image "${image}" not found`, Code.NotFound);
-    if (this.installerExitCode === 0) this.#next = /:(v\d+\.\d+\.\d+[^@]*)/.exec(image)?.[1];
+    if (this.installerExitCode === 0)
+      this.#next = {
+        version: /:(v\d+\.\d+\.\d+[^@]*)/.exec(image)?.[1],
+        schematic: /\/([0-9a-f]{64}):/.exec(image)?.[1],
+      };
     return this.installerExitCode;
   }
 
@@ -263,6 +272,11 @@ export class MachineState {
         dst: "127.0.0.0/8",
         outLinkName: "lo",
         table: "local",
+      };
+    if (this.schematic !== undefined)
+      named["runtime/ExtensionStatuses.runtime.talos.dev/0"] = {
+        image: "0.sqsh",
+        metadata: { name: "schematic", version: this.schematic, author: "Image Factory" },
       };
     if (this.#config !== undefined)
       named["config/MachineConfigs.config.talos.dev/v1alpha1"] = this.#config.text;
