@@ -100,6 +100,23 @@ test("the archive of a release is unpacked here, uploaded to every node and pinn
   );
 });
 
+test("the file's checksum is that of its own image, and no other pool's", async () => {
+  const pools = [{ name: "worker", count: 1, extensions: ["siderolabs/iscsi-tools"] }];
+  const image = { sha256: "a".repeat(64) };
+  const asked: (string | undefined)[] = [];
+  const handle = world.platform.handle.bind(world.platform);
+  world.platform.handle = (verb, path, values) => {
+    if (path.endsWith("/download-url")) asked.push(values["checksum"]);
+    return handle(verb, path, values);
+  };
+  await open({ image, pools }).apply({ only: "infrastructure" });
+  expect(new Set(asked)).toEqual(new Set([image.sha256, undefined]));
+  asked.length = 0;
+  world.platform.volumes.length = 0;
+  await open({ image }).apply({ only: "infrastructure" });
+  expect(new Set(asked)).toEqual(new Set([image.sha256]));
+});
+
 test.each([
   ["another archive than the file pins", "image-changed", { sha256: "0".repeat(64) }],
   ["an archive that is broken", "image-broken", {}],

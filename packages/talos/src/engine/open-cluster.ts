@@ -335,7 +335,7 @@ export class OpenCluster {
       documents: (machine) => this.#configOf(machine).documents,
       imageSource: (image) =>
         imageSource(image, {
-          image: place.cluster.image,
+          cluster: place.cluster,
           folder: place.folder,
           pins: this.#lock.images ?? {},
           pin: (name, sha256) =>

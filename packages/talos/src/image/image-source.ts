@@ -6,11 +6,12 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ImageSource, LocalImage } from "../driver/driver.ts";
+import { imageFile } from "./image-file.ts";
 import { fileDigest } from "./file-digest.ts";
 import type { ArchiveRequest } from "./unpack-archive.ts";
 
 export interface SourceDeps {
-  readonly image: Cluster["image"];
+  readonly cluster: Pick<Cluster, "image" | "versions">;
   /** Where paths of the file are relative to. */
   readonly folder: string;
   /** SHA-256 of images that were used before, by name. */
@@ -33,11 +34,14 @@ export async function imageSource(
   { name, url, content }: WantedImage,
   deps: SourceDeps,
 ): Promise<ImageSource | LocalImage> {
-  const { image, folder, pins } = deps;
+  const { cluster, folder, pins } = deps;
+  const { image } = cluster;
   const isArchive = image.archive !== null;
+  // Pools with extensions or an architecture of their own have images of their own.
+  const own = name === imageFile(cluster, image.arch).name ? image.sha256 : null;
   // Of an archive the file's own sum is the archive's.
-  const expected = isArchive ? pins[name] : (image.sha256 ?? pins[name]);
-  const path = isArchive ? await unpacked(name, url, deps) : offlinePath(image, folder, name);
+  const expected = isArchive ? pins[name] : (own ?? pins[name]);
+  const path = isArchive ? await unpacked(name, url, own, deps) : offlinePath(image, folder, name);
   if (path === undefined) {
     return { name, content, url: await deps.prepare(url), ...given({ sha256: expected }) };
   }
@@ -57,10 +61,11 @@ export async function imageSource(
 async function unpacked(
   name: string,
   url: string,
-  { image, folder, work, unpack }: SourceDeps,
+  sha256: string | null,
+  { folder, work, unpack }: SourceDeps,
 ): Promise<string> {
   const path = join(work, name);
-  await unpack({ from: archivePath(folder, url) ?? url, path, sha256: image.sha256 });
+  await unpack({ from: archivePath(folder, url) ?? url, path, sha256 });
   return path;
 }
 
