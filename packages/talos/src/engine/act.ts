@@ -1,8 +1,6 @@
 // How each step is done. What is about to be deleted or stopped is looked at once more: it must be ours.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import { isObject } from "@gpve/client/response-error.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { installerImage } from "../cluster/cluster-inputs.ts";
 import { durationMs } from "../cluster/duration.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { TalosMachine } from "../client/talos-client.ts";
@@ -17,12 +15,10 @@ import { withVersions } from "./config-parts.ts";
 import { healthyControlPlane } from "./decide/decide-disruption.ts";
 import { type Desired, wantedKubernetes } from "./desired.ts";
 import { refuseOtherDisk } from "./install-disk.ts";
-import { schematicIn } from "./look-at-image.ts";
 import { uuidOf } from "./look-at-machine.ts";
 import type { Machines } from "./machines-port.ts";
 import { addressOf } from "./observer.ts";
-import { isOutdated, machineToUpgrade } from "./outdated.ts";
-import { hasLifecycle } from "./versions.ts";
+import { readyUpgrade, type UpgradeDeps, upgradeMachine } from "./upgrade-machine.ts";
 import { configured, type SeenConfig, type World } from "./world.ts";
 
 export interface ActDeps {
@@ -187,7 +183,7 @@ export class Actor {
       case "talos.reconfigure":
         return this.#apply(desired, world, subject, step.impact === "safe" ? "no-reboot" : "reboot");
       case "talos.upgrade":
-        return this.#upgrade(desired, world, step);
+        return upgradeMachine(this.#upgradeDeps(desired, world, subject), desired, step);
       case "talos.reboot":
         return this.#member(desired, world, subject, (client) => client.reboot());
       case "talos.reset": {
@@ -240,7 +236,7 @@ export class Actor {
         return this.#apply(desired, world, step.subject, "no-reboot", { components, kubelet: step.to });
       }
       case "node.drain": {
-        await this.#readyUpgrade(desired, world, step.subject);
+        await readyUpgrade(this.#upgradeDeps(desired, world, step.subject), desired, world, step.subject);
         const pool = desired.machines.find(({ name }) => name === step.subject)?.pool;
         const drain = desired.cluster.pools.find(({ name }) => name === pool)?.upgrade.drain;
         const timeoutMs = durationMs(drain?.timeout ?? "10m");
@@ -288,61 +284,9 @@ export class Actor {
     });
   }
 
-  /** What can go wrong before its pods are moved away does so before. */
-  async #readyUpgrade(desired: Desired, world: World, name: string): Promise<void> {
-    const machine = machineToUpgrade(desired, name);
-    const talos = configured(world.machines.get(name));
-    if (machine === undefined || talos === undefined || !isOutdated(desired, machine, talos)) return;
-    await this.#deps.registerImage(machine);
-    // Older ones pull it in the one call that upgrades them.
-    if (!hasLifecycle(talos.version)) return;
-    const image = installerImage(desired.cluster, machine.extensions);
-    await this.#member(desired, world, name, async (client) => {
-      try {
-        await client.pull(image);
-      } catch (err) {
-        if (!isAppError(err)) throw err;
-        const data = { ...err.data, finding: "installer-missing", next: "Its node was not drained." };
-        throw new AppError(err.code, err.message, { cause: err, data });
-      }
-    });
-  }
-
-  /** Installed, rebooted, and up again with the system asked for; Talos goes back to the old one when it cannot boot. */
-  #upgrade(desired: Desired, world: World, step: TalosUpgrade): Promise<void> {
-    const name = step.subject;
-    const machine = machineOf(desired, name);
-    const image = installerImage(desired.cluster, machine.extensions);
-    return this.#member(desired, world, name, async (client) => {
-      await this.#deps.registerImage(machine);
-      const before = await client.bootId();
-      const isRebooting = await client.upgrade(image);
-      if (!isRebooting) await client.reboot();
-      await this.#untilRebooted(desired, world, step, before);
-      await this.#member(desired, world, name, (again) => refuseLostArgs(again, desired, name));
-    });
-  }
-
-  async #untilRebooted(desired: Desired, world: World, step: TalosUpgrade, before: string): Promise<void> {
-    const { subject: name, from } = step;
-    const { clock } = this.#deps;
-    const until = clock.monotonic() + REBOOT_MS;
-    while (clock.monotonic() < until) {
-      await clock.sleep(PAUSE_MS);
-      try {
-        await this.#member(desired, world, name, async (client) => {
-          if ((await client.bootId()) === before)
-            throw new AppError("node.unavailable", `${name} has not rebooted yet`);
-          if (await isAsBefore(client, step)) throw rolledBack(name, from);
-        });
-        return;
-      } catch (err) {
-        if (!isAppError(err) || err.data["finding"] !== undefined) throw err;
-      }
-    }
-    throw new AppError("request.timeout", `${name} did not come back after its upgrade`, {
-      data: { finding: "machine-silent" },
-    });
+  #upgradeDeps(desired: Desired, world: World, name: string): UpgradeDeps {
+    const { clock, registerImage } = this.#deps;
+    return { clock, registerImage, member: (work) => this.#member(desired, world, name, work) };
   }
 
   async #member(
@@ -363,43 +307,7 @@ export class Actor {
   }
 }
 
-type TalosUpgrade = Extract<Step, { kind: "talos.upgrade" }>;
-
-/** Another image of the same version is told apart by its schematic. */
-async function isAsBefore(client: TalosMachine, { from, to, schematic }: TalosUpgrade): Promise<boolean> {
-  if (from !== to) return (await client.version()).tag === from;
-  return schematic !== undefined && (await schematicIn(client)) === schematic.from;
-}
-
 const NONE = { kubelet: undefined, components: undefined };
-const PAUSE_MS = 2_000;
-const REBOOT_MS = 900_000;
-
-function rolledBack(name: string, version: string): AppError {
-  return new AppError("operation.failed", `${name} is up again with ${version}, as before its upgrade`, {
-    data: {
-      finding: "upgrade-rolled-back",
-      next: "No other machine was touched. Its console says why it did not boot.",
-    },
-  });
-}
-
-/** Upgrades keep arguments only as part of the image. */
-async function refuseLostArgs(client: TalosMachine, { cluster }: Desired, name: string): Promise<void> {
-  const { kernelArgs } = cluster.image;
-  if (kernelArgs.length === 0) return;
-  const found = await client.resource("runtime", "KernelCmdlines.runtime.talos.dev", "cmdline");
-  const text = isObject(found) ? found["cmdline"] : undefined;
-  const line = typeof text === "string" ? text.split(/\s+/) : [];
-  // "-name" takes an argument away.
-  const lost = kernelArgs.filter((arg) =>
-    arg.startsWith("-") ? line.includes(arg.slice(1)) : !line.includes(arg),
-  );
-  if (lost.length === 0) return;
-  throw new AppError("operation.failed", `${name} booted without ${lost.join(" ")} after its upgrade`, {
-    data: { finding: "kernel-args-lost", next: "No other machine was touched." },
-  });
-}
 
 function machineOf({ machines }: Desired, name: string): Machine {
   const machine = machines.find((each) => each.name === name);

@@ -10,7 +10,7 @@ import type { ClusterFolder } from "../folder/cluster-folder.ts";
 import { type ClusterLock, clustersBeside, lockPath, writeLock } from "../folder/lock-file.ts";
 import { keepCopies, ownFiles } from "../folder/own-files.ts";
 import type { RunJournal } from "../folder/journal.ts";
-import { imageFile } from "../image/image-file.ts";
+import { imageRegister } from "../image/image-register.ts";
 import { imageSource } from "../image/image-source.ts";
 import type { ArchiveRequest } from "../image/unpack-archive.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
@@ -81,8 +81,7 @@ const NO_ADDONS: Addons = {
 
 export class OpenCluster {
   readonly #deps: ClusterDeps;
-  /** Addresses of images that a factory was told of. */
-  readonly #registered = new Set<string>();
+  readonly #registerImage: (machine: Machine) => Promise<void>;
   readonly #configs = new Map<string, ReadConfig>();
   readonly #observer: RealObserver;
   #lock: ClusterLock;
@@ -93,6 +92,7 @@ export class OpenCluster {
     this.#secrets = deps.secrets;
     this.#lock = deps.place.lock;
     const { place, drivers, talos, kubernetes, clock } = deps;
+    this.#registerImage = imageRegister(place.cluster, deps.prepareImage);
     this.#observer = new RealObserver({
       cluster: place.cluster,
       machines: place.machines,
@@ -344,15 +344,7 @@ export class OpenCluster {
           work: join(lockPath(place.folder, place.cluster.metadata.name), "..", "images"),
           unpack: this.#deps.unpackArchive ?? noArchives,
         }),
-      registerImage: async ({ arch, extensions }) => {
-        const { image } = place.cluster;
-        // Who brings the images himself has no factory to tell.
-        if (image.offlineDir !== null) return;
-        const { url } = imageFile({ ...place.cluster, image: { ...image, archive: null } }, arch, extensions);
-        if (this.#registered.has(url)) return;
-        await prepareImage(url);
-        this.#registered.add(url);
-      },
+      registerImage: this.#registerImage,
       keepSnapshot: async (bytes) => {
         const snapshot = await keepSnapshot(bytes);
         this.change((lock) => ({ ...lock, snapshot }));
