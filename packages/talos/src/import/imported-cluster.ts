@@ -32,7 +32,7 @@ export interface ImportedCluster {
   readonly talos?: string | undefined;
   readonly kubernetes?: string | undefined;
   readonly vip?: string | undefined;
-  /** Host of the Kubernetes API, when it is not a VIP. */
+  /** Host of the Kubernetes API, when it is not the VIP. */
   readonly endpointHost?: string | undefined;
   readonly port?: number | undefined;
   readonly extraSANs?: readonly string[] | undefined;
@@ -65,6 +65,7 @@ export interface ImportedCluster {
   readonly offsets?: ByRole<number> | undefined;
   readonly hasCloudController?: boolean | undefined;
   readonly tags?: readonly string[] | undefined;
+  readonly workerTags?: readonly string[] | undefined;
   readonly patches?: readonly string[] | undefined;
   readonly controlPlanePatches?: readonly string[] | undefined;
   readonly workerPatches?: readonly string[] | undefined;

@@ -155,13 +155,13 @@ function named(value: unknown): readonly Partial<ImportedMachine>[] {
 }
 
 function sizeOfRole(all: TfvarsValues, role: string) {
-  const find = (what: string): unknown =>
-    all.find(new RegExp(`${role}(_nodes?|_vms?)?_(${what})$`)) ??
-    all.find(new RegExp(`^((default|vm|node)s?_)?(${what})$`));
+  const find = <T>(what: string, read: (value: unknown) => T | undefined): T | undefined =>
+    all.find(new RegExp(`${role}(_nodes?|_vms?)?_(${what})$`), read) ??
+    all.find(new RegExp(`^((default|vm|node)s?_)?(${what})$`), read);
   return {
-    cores: numberOf(find("cores|cpu|cpus|cpu_cores")),
-    memoryMiB: memoryOf(find("memory|memory_mb|ram")),
-    diskGiB: gibOf(find("disk|disk_size|disk_gb")),
+    cores: find("cores|cpu|cpus|cpu_cores", numberOf),
+    memoryMiB: find("memory|memory_mb|ram", memoryOf),
+    diskGiB: find("disk|disk_size|disk_gb", (value) => gibOf(value)),
   };
 }
 
@@ -173,7 +173,7 @@ function counted(all: TfvarsValues, placed: Placement): readonly ImportedMachine
     isControlPlane: boolean,
   ): readonly ImportedMachine[] => {
     const size = sizeOfRole(all, role);
-    const count = numberOf(all.find(new RegExp(`${role}(_nodes?|_vms?)?_count$`))) ?? 0;
+    const count = all.number(new RegExp(`${role}(_nodes?|_vms?)?_count$`)) ?? 0;
     return Array.from({ length: count }, (_none, at) => ({
       hostname: "",
       isControlPlane,

@@ -18,15 +18,32 @@ export class TfvarsValues {
     this.#all = flatten(values, "");
   }
 
-  find(pattern: RegExp): unknown {
-    const found = this.#all.find(({ path }) => pattern.test(path));
-    if (found !== undefined) this.#asked.add(found.path);
-    return found?.value;
+  /** The first that `read` makes something of: enable_vip = true stands before the VIP and is none. */
+  find<T>(pattern: RegExp, read: (value: unknown) => T | undefined): T | undefined {
+    for (const { path, value } of this.#all) {
+      const found = pattern.test(path) ? read(value) : undefined;
+      if (found === undefined) continue;
+      this.#asked.add(path);
+      return found;
+    }
+    return undefined;
+  }
+
+  text(pattern: RegExp): string | undefined {
+    return this.find(pattern, textOf);
+  }
+
+  number(pattern: RegExp): number | undefined {
+    return this.find(pattern, numberOf);
+  }
+
+  flag(pattern: RegExp): boolean | undefined {
+    return this.find(pattern, (value) => (typeof value === "boolean" ? value : undefined));
   }
 
   /** All texts there are, alone or in lists, in the order of the file. */
-  texts(pattern: RegExp): readonly string[] {
-    const found = this.#all.filter(({ path }) => pattern.test(path));
+  texts(pattern: RegExp, except?: RegExp): readonly string[] {
+    const found = this.#all.filter(({ path }) => pattern.test(path) && except?.test(path) !== true);
     for (const { path } of found) this.#asked.add(path);
     return [
       ...new Set(
@@ -37,16 +54,15 @@ export class TfvarsValues {
 
   /** "2000-2999", however it was written: as text, as a list of two, or as two numbers. */
   range(place: string): string | undefined {
-    const whole = this.find(new RegExp(`${place}$`));
-    const [first, last] = Array.isArray(whole)
-      ? listOf(whole).map(numberOf)
-      : [
-          numberOf(this.find(new RegExp(`${place}_(start|min|from|first)$`))),
-          numberOf(this.find(new RegExp(`${place}_(end|max|to|last)$`))),
-        ];
-    if (first !== undefined && last !== undefined) return `${first}-${last}`;
-    const text = textOf(whole);
-    return text !== undefined && /^\d+-\d+$/.test(text) ? text : undefined;
+    const whole = this.find(new RegExp(`${place}$`), (value) => {
+      const [first, last] = listOf(value).map(numberOf);
+      const text = textOf(value);
+      if (first !== undefined && last !== undefined) return `${first}-${last}`;
+      return text !== undefined && /^\d+-\d+$/.test(text) ? text : undefined;
+    });
+    const first = this.number(new RegExp(`${place}_(start|min|from|first)$`));
+    const last = this.number(new RegExp(`${place}_(end|max|to|last)$`));
+    return whole ?? (first === undefined || last === undefined ? undefined : `${first}-${last}`);
   }
 
   has(pattern: RegExp): boolean {
@@ -62,10 +78,14 @@ export class TfvarsValues {
   /** Names that nobody asked for; what is empty says nothing. */
   get left(): readonly string[] {
     return this.#all
-      .filter(({ path, value }) => !this.#asked.has(path) && !SECRET.test(path) && value !== null)
+      .filter(({ path, value }) => !this.#asked.has(path) && !SECRET.test(path) && !isNothing(value))
       .map(({ path }) => path);
   }
 }
+
+/** What tools write for "not set". */
+const isNothing = (value: unknown): boolean =>
+  value === null || value === 0 || value === "" || (Array.isArray(value) && value.length === 0);
 
 const asTexts = (value: unknown): readonly string[] => {
   const text = textOf(value);

@@ -9,7 +9,7 @@ const options = { provider: "pve-api", endpoint: undefined, recipients: [], sour
 function imported(text: string) {
   const { text: file } = writeImported(importCluster(text, "terraform.tfvars"), options);
   const cluster = parseCluster(file, "cluster.yaml");
-  return { cluster, machines: machinesOf(cluster) };
+  return { cluster, machines: machinesOf(cluster), file };
 }
 
 test("machines of both roles in one map are told by their names, where nothing else tells them", () => {
@@ -90,4 +90,53 @@ test("sizes are read with Proxmox' units too, and a mask beside the gateway make
 nodes = [{ name = "cp-1", role = "controlplane", ip = "10.2.0.11", cpu = 2, memory = "6G", disk = "64G" }]`);
   expect(cluster).toMatchObject({ versions: { talos: "v1.12.6" }, network: { nodeCIDR: "10.2.0.0/16" } });
   expect(machines[0]?.size).toMatchObject({ memoryMiB: 6144, diskGiB: 64 });
+});
+
+test("a switch before the VIP is none, and one that is off leaves the VIP out", () => {
+  const groups = (isOn: boolean) => `cluster_config = {
+  cluster_name = "prod", enable_vip = ${isOn}, vip_ip = "192.168.1.50", endpoint = "https://192.168.1.11:6443"
+}
+network_config = { cidr = "192.168.1.0/24", gateway = "192.168.1.1" }
+nodes = { cp-1 = { ip = "192.168.1.11", cpu = 2, machine_type = "controlplane" } }`;
+  const on = imported(groups(true));
+  expect(on.cluster).toMatchObject({ metadata: { name: "prod" }, endpoint: { vip: "192.168.1.50" } });
+  expect(on.file).not.toContain("Not taken over");
+  expect(imported(groups(false)).cluster.endpoint.vip).toBeUndefined();
+});
+
+test("tags of a role are its own", () => {
+  const { cluster, file } = imported(`cluster_name = "x"
+control_plane_count = 1
+worker_count = 1
+tagging_config = { common_tags = ["k8s"], controlplane_tags = ["etcd"], worker_tags = ["Apps"] }`);
+  expect(cluster).toMatchObject({ tags: ["k8s"], pools: [{ tags: ["apps"] }] });
+  expect(file).toContain("# Not taken over: tagging_config_controlplane_tags.\n");
+});
+
+test("networks of pods and services are not the machines'", () => {
+  const { cluster } = imported(`cluster_name = "x"
+pod_cidr = "10.244.0.0/16"
+network_config = { service_cidr = "10.96.0.0/12", cidr = "10.3.0.0/24" }
+control_plane_count = 1`);
+  expect(cluster.network.nodeCIDR).toBe("10.3.0.0/24");
+});
+
+test("first numbers of hosts in a network that is named", () => {
+  const { cluster, machines, file } = imported(`proxmox_pve_node_name = "hydra"
+cluster_name = "example"
+cluster_vip = "10.17.3.9"
+cluster_endpoint = "https://10.17.3.9:6443"
+cluster_node_network_gateway = "10.17.3.1"
+cluster_node_network = "10.17.3.0/24"
+cluster_node_network_first_controller_hostnum = 80
+cluster_node_network_first_worker_hostnum = 90
+controller_count = 1
+worker_count = 1`);
+  expect(cluster).toMatchObject({
+    providers: [{ nodes: ["hydra"] }],
+    network: { nodeCIDR: "10.17.3.0/24", gateway: "10.17.3.1" },
+    endpoint: { vip: "10.17.3.9" },
+  });
+  expect(machines.map(({ addresses }) => addresses)).toEqual([["10.17.3.80"], ["10.17.3.90"]]);
+  expect(file).not.toContain("Not taken over");
 });

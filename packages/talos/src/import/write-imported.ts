@@ -115,10 +115,7 @@ export function writeImported(
       given({ controlPlane: cluster.vmids?.controlPlane, worker: cluster.vmids?.worker }),
     ),
     ...unlessEmpty("templates", templatesOf(cluster)),
-    ...unlessEmpty(
-      "tags",
-      cluster.tags?.map((tag) => tag.toLowerCase()),
-    ),
+    ...unlessEmpty("tags", tagsOf(cluster.tags)),
     controlPlane: {
       count: controlPlanes.length,
       ...(cluster.schedulable === true ? { schedulable: true } : {}),
@@ -131,6 +128,7 @@ export function writeImported(
       ...sizeOf(members[0]),
       ...unlessEmpty("labels", members[0]?.labels),
       ...unlessEmpty("taints", members[0]?.taints),
+      ...unlessEmpty("tags", tagsOf(cluster.workerTags)),
       ...unlessEmpty("extensions", own(members[0]?.extensions)),
       ...patches(cluster.workerPatches),
     })),
@@ -172,6 +170,8 @@ function poolsOf(
   );
   return [...groups.values()].map((members, at) => [at === 0 ? "worker" : `worker${at + 1}`, members]);
 }
+
+const tagsOf = (tags: readonly string[] | undefined) => tags?.map((tag) => tag.toLowerCase());
 
 function templatesOf({ templates }: ImportedCluster): Record<string, unknown> {
   const { controlPlane, worker, nodes = [] } = templates ?? {};
