@@ -245,6 +245,14 @@ export const fileFindings = {
     cause: "It is none of the kinds that are known, or it is damaged.",
     fix: "Import a talconfig.yaml (talhelper), a terraform.tfvars, or a terraform.tfstate with machines of the bpg provider.",
   },
+  "import-no-control-plane": {
+    area: "file",
+    title: "None of a file's machines can be told to be a control plane",
+    evidence: "the file's name",
+    cause:
+      "Terraform's files do not say it in one way: it is told by machine_type or role, by the group that a machine is in, or by control, ctrl, master or cp in its name or tags.",
+    fix: 'Give one of the machines role = "controlplane", or name its group control_planes, and import the file again.',
+  },
   "image-ambiguous": {
     area: "image",
     title: "Two sources of the image are given",

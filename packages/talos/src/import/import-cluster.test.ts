@@ -349,7 +349,55 @@ test("a state of machines that ask for their addresses has those that their agen
   ]);
 });
 
+test("a state's control planes are told by their names, their tags, or what was applied to them", () => {
+  const vm = (name: string, at: number, tags: readonly string[] = []) => ({
+    attributes: {
+      name,
+      tags,
+      initialization: [{ ip_config: [{ ipv4: [{ address: `10.0.0.${at}/24` }] }] }],
+    },
+  });
+  const applied = (at: number, type: string) => ({
+    attributes: {
+      node: `10.0.0.${at}`,
+      machine_configuration_input: `version: v1alpha1\nmachine:\n    # Its role.\n    type: ${type}\n    token: HIDDEN\n`,
+    },
+  });
+  const resource = (type: string, instances: readonly object[]) => ({ mode: "managed", type, instances });
+  const state = {
+    terraform_version: "1.9.0",
+    resources: [
+      resource("proxmox_virtual_environment_vm", [
+        vm("talos-control-01", 11),
+        vm("cp1", 12),
+        vm("one", 13, ["talos", "talos-ctrl"]),
+        vm("two", 14),
+        vm("master-1", 15),
+        vm("control-worker-1", 21),
+        vm("master-3", 22),
+      ]),
+      resource("talos_machine_configuration_apply", [applied(14, "controlplane"), applied(22, "worker")]),
+    ],
+  };
+  const { machines, file } = imported(JSON.stringify(state), "terraform.tfstate");
+  expect(machines.map(({ hostname, role }) => [hostname, role])).toEqual([
+    ["talos-control-01", "controlplane"],
+    ["cp1", "controlplane"],
+    ["one", "controlplane"],
+    ["two", "controlplane"],
+    ["master-1", "controlplane"],
+    ["control-worker-1", "worker"],
+    ["master-3", "worker"],
+  ]);
+  expect(file).not.toContain("HIDDEN");
+});
+
 test("what is none of them, or has no control plane, is refused", () => {
   expect(() => importCluster("hello", "x.txt")).toThrow("x.txt is neither a talconfig.yaml");
-  expect(() => imported('cluster_name = "a"', "terraform.tfvars")).toThrow("names no control plane");
+  expect(() => imported('cluster_name = "a"', "terraform.tfvars")).toThrow(
+    expect.objectContaining({
+      message: expect.stringContaining("names no control plane"),
+      data: expect.objectContaining({ finding: "import-no-control-plane" }),
+    }),
+  );
 });

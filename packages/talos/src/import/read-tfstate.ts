@@ -14,6 +14,7 @@ import {
   type Tree,
   treeAt,
 } from "./imported-cluster.ts";
+import { isControlPlane } from "./machine-role.ts";
 
 export const isTfstate = (value: unknown): value is Tree =>
   isTree(value) && Array.isArray(value["resources"]) && "terraform_version" in value;
@@ -38,7 +39,8 @@ export function readTfstate(state: Tree): ImportedCluster {
     .flatMap((resource) => listOf(resource["instances"]).map((instance) => treeAt(instance, "attributes")));
   const url = URL.parse(textOf(treeAt(configurations[0], "cluster_endpoint")) ?? "");
   const host = hostOf(url);
-  const machines = vms.map(machine);
+  const roles = rolesOf(of("talos_machine_configuration_apply"));
+  const machines = vms.map((vm) => machine(vm, roles));
   const isNodes = machines.some(({ address }) => address === host);
   return {
     name: textOf(treeAt(configurations[0], "cluster_name")),
@@ -82,15 +84,32 @@ function addressOf(vm: Tree): string | undefined {
     .find((address) => isIP(address) !== 0 && !address.startsWith("127."));
 }
 
-function machine(vm: Tree): ImportedMachine {
+/** By the nodes that configurations were applied to: whether each is a control plane. Nothing else of them is read. */
+function rolesOf(applied: readonly Tree[]): ReadonlyMap<string, boolean> {
+  return new Map(
+    applied.flatMap((each): readonly (readonly [string, boolean])[] => {
+      const node = textOf(each["node"]);
+      const text = textOf(each["machine_configuration"]) ?? textOf(each["machine_configuration_input"]);
+      const type = /^"?machine"?:(?:\n[ \t].*)*?\n[ \t]+"?type"?: *"?(controlplane|init|worker)\b/m.exec(
+        text ?? "",
+      );
+      return node === undefined || type === null ? [] : [[node, type[1] !== "worker"]];
+    }),
+  );
+}
+
+function machine(vm: Tree, roles: ReadonlyMap<string, boolean>): ImportedMachine {
   const hostname = hostnameOf(textOf(vm["name"]) ?? "");
+  const address = addressOf(vm);
   const disks = listOf(vm["disk"]).filter(isTree);
   const [system, ...extra] = disks;
-  const tags = textsOf(vm["tags"]).join(" ");
   return {
     hostname,
-    isControlPlane: /control-?plane|master|\bcp\b/i.test(`${tags} ${hostname.replaceAll(/[-_]/g, " ")}`),
-    address: addressOf(vm),
+    isControlPlane:
+      roles.get(address ?? "") ??
+      roles.get(hostname) ??
+      isControlPlane(...textsOf(vm["tags"]), hostname) === true,
+    address,
     mac: textOf(treeAt(vm, "network_device", 0, "mac_address")),
     vmid: numberOf(vm["vm_id"]),
     host: textOf(vm["node_name"]),

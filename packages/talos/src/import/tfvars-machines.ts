@@ -11,10 +11,16 @@ import {
   textsOf,
   type Tree,
 } from "./imported-cluster.ts";
+import { isControlPlane } from "./machine-role.ts";
 import type { TfvarsValues } from "./tfvars-values.ts";
 
 export const CONTROL_PLANE = "(?:control(?:_?planes?|lers?)?|masters?|cp)";
 export const WORKER = "workers?";
+
+/** It has cores and a VMID too. */
+const TEMPLATE = /template/;
+/** Where machines are counted, what a role has says how large they are. */
+const COUNT = new RegExp(`(${CONTROL_PLANE}|${WORKER})(_nodes?|_vms?)?_count$`);
 
 export function tfvarsMachines(
   values: Tree,
@@ -55,18 +61,29 @@ export function placement(values: Tree, all: TfvarsValues): Placement {
   return { all: isByNode ? Object.keys(said) : [], controlPlane, worker };
 }
 
-/** Maps of maps (or lists of them) in which each one has an address, a VMID or a node. */
+/** Maps of maps (or lists of them) in which each one has an address, a VMID or a node; or such a machine alone, by its role. */
 function described(tree: Tree, all: TfvarsValues, group = ""): readonly ImportedMachine[] {
   return Object.entries(tree).flatMap(([key, value]): readonly ImportedMachine[] => {
+    if (TEMPLATE.test(key)) return [];
+    const path = group === "" ? key : `${group}_${key}`;
+    if (isMachine(value) && isControlPlane(key) !== undefined && !all.has(COUNT)) {
+      all.take(path);
+      return [machine(key, value, key)];
+    }
     const entries: readonly (readonly [string, unknown])[] = Array.isArray(value)
       ? (value as unknown[]).map((item, at) => [`${key}-${at + 1}`, item])
       : isTree(value)
         ? Object.entries(value)
         : [];
-    const found = entries.filter((entry): entry is readonly [string, Tree] => isMachine(entry[1]));
-    if (found.length === 0) return isTree(value) && group === "" ? described(value, all, key) : [];
-    all.take(group === "" ? key : `${group}_${key}`);
-    return found.map(([name, item]) => machine(name, item, key));
+    const found = entries.filter(
+      (entry): entry is readonly [string, Tree] => !TEMPLATE.test(entry[0]) && isMachine(entry[1]),
+    );
+    for (const [name] of found) all.take(Array.isArray(value) ? path : `${path}_${name}`);
+    const others = Object.fromEntries(entries.filter(([, item]) => !isMachine(item)));
+    return [
+      ...found.map(([name, item]) => machine(name, item, key)),
+      ...(isTree(value) && group === "" ? described(others, all, key) : []),
+    ];
   });
 }
 
@@ -84,12 +101,11 @@ function isMachine(value: unknown): value is Tree {
 function machine(name: string, item: Tree, group: string): ImportedMachine {
   const find = (pattern: RegExp): unknown => Object.entries(item).find(([key]) => pattern.test(key))?.[1];
   const called = textOf(find(/^(hostname|name)$/)) ?? name;
-  const isTold = /control|master|worker|^cp/i.test(group);
-  const role = textOf(find(/^(machine_type|role|type)$/)) ?? (isTold ? group : called);
+  const role = textOf(find(/^(machine_type|role|type)$/));
   const isAddress = /^[\d.]+$|:/.test(name);
   return {
     hostname: hostnameOf(isAddress && called === name ? "" : called),
-    isControlPlane: /control|master|(^|[-_])cp([-_\d]|$)/i.test(role),
+    isControlPlane: isControlPlane(role, group, called, name) === true,
     address: [textOf(find(/^ip(_addr(ess)?)?$/))?.split("/")[0], name].find(
       (address) => isIP(address ?? "") !== 0,
     ),
@@ -120,7 +136,7 @@ function gibOf(value: unknown, unit = "(?:[gG]i?[bB]?)?"): number | undefined {
 
 /** Lists of addresses by role, and names with the node that each is on. */
 function listed(values: Tree, all: TfvarsValues): readonly ImportedMachine[] {
-  const of = (role: string, isControlPlane: boolean): readonly ImportedMachine[] => {
+  const of = (role: string, isOfControlPlane: boolean): readonly ImportedMachine[] => {
     const places = Object.entries(values).flatMap(([key, value]) => {
       const isAddresses = new RegExp(`(^|_)${role}(_nodes?|_vms?)?_(ips?|ip_addresses|addresses)$`).test(key);
       const isNamed = new RegExp(`(^|_)${role}(_nodes?|_vms?)?$`).test(key);
@@ -129,7 +145,7 @@ function listed(values: Tree, all: TfvarsValues): readonly ImportedMachine[] {
       return found;
     });
     const size = sizeOfRole(all, role);
-    return places.map((place) => ({ hostname: "", isControlPlane, ...size, ...place }));
+    return places.map((place) => ({ hostname: "", isControlPlane: isOfControlPlane, ...size, ...place }));
   };
   return [...of(CONTROL_PLANE, true), ...of(WORKER, false)];
 }
@@ -170,13 +186,13 @@ function counted(all: TfvarsValues, placed: Placement): readonly ImportedMachine
   const of = (
     role: string,
     hosts: readonly string[],
-    isControlPlane: boolean,
+    isOfControlPlane: boolean,
   ): readonly ImportedMachine[] => {
     const size = sizeOfRole(all, role);
     const count = all.number(new RegExp(`${role}(_nodes?|_vms?)?_count$`)) ?? 0;
     return Array.from({ length: count }, (_none, at) => ({
       hostname: "",
-      isControlPlane,
+      isControlPlane: isOfControlPlane,
       ...size,
       host: hosts.length === 0 ? undefined : hosts[at % hosts.length],
     }));

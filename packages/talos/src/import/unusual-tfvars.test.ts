@@ -140,3 +140,25 @@ worker_count = 1`);
   expect(machines.map(({ addresses }) => addresses)).toEqual([["10.17.3.80"], ["10.17.3.90"]]);
   expect(file).not.toContain("Not taken over");
 });
+
+test("a control plane is told by what people call it, its group, or that it stands alone", () => {
+  const roles = (text: string) =>
+    imported(text).machines.map(({ hostname, role, vmid }) => `${hostname} ${role} ${vmid}`);
+  expect(
+    roles(`nodes = {
+  talos-ctrl-01 = { ip = "10.1.1.11", vm_id = 801, cores = 4 }
+  talos-worker-01 = { ip = "10.1.1.21", vm_id = 811, cores = 4 }
+}`),
+  ).toEqual(["talos-ctrl-01 controlplane 801", "talos-worker-01 worker 811"]);
+  const single = `control_plane = { name = "k8s", vmid = 801, ip = "10.1.1.11", cores = 4, memory = 4096 }
+workers = [{ name = "k8s-1", vmid = 811, ip = "10.1.1.21", cores = 4, memory = 4096 }]
+template = { vmid = 9000, ip = "10.1.1.99", cores = 1 }`;
+  const both = ["k8s controlplane 801", "k8s-1 worker 811"];
+  expect(roles(single)).toEqual(both);
+  expect(roles(`cluster = {\n${single}\n}`)).toEqual(both);
+  // A size with a place is none where machines are counted.
+  const counted = `cluster_name = "x"
+control_plane_count = 3
+control_plane = { target_node = "pve", cores = 4, memory = 4096 }`;
+  expect(imported(counted).machines).toHaveLength(3);
+});

@@ -30,7 +30,12 @@ export function writeImported(
   const controlPlanes = cluster.machines.filter(({ isControlPlane }) => isControlPlane);
   const workers = cluster.machines.filter(({ isControlPlane }) => !isControlPlane);
   if (controlPlanes.length === 0) {
-    throw new AppError("config.invalid", `${options.source} names no control plane that can be told as one`);
+    throw new AppError("config.invalid", `${options.source} names no control plane that can be told as one`, {
+      data: {
+        finding: "import-no-control-plane",
+        next: "Nothing was written.",
+      },
+    });
   }
   const name = labelOf(or(cluster.name, "talos", "the cluster's name"));
   const first = controlPlanes[0]?.address ?? cluster.gateway ?? "192.168.1.0";

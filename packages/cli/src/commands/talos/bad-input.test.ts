@@ -186,6 +186,11 @@ test("a lock that is a folder, a bundle that is none, a file that nobody can imp
     code: 2,
     report: one("import-unknown", /no (file of Terraform values|value of Terraform)/),
   });
+  writeFileSync(at("terraform.tfvars"), 'cluster_name = "a"\n');
+  expect(await found("import", "terraform.tfvars", "--out", "y.yaml")).toMatchObject({
+    code: 2,
+    report: one("import-no-control-plane", /names no control plane/),
+  });
   expect(existsSync(at("y.yaml"))).toBe(false);
   const nowhere = await gpvectl.run(["talos", "secrets", "export", "no/where.yaml"]);
   expect(nowhere).toMatchObject({ code: 5 });
