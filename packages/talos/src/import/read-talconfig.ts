@@ -19,6 +19,7 @@ import {
   type Tree,
   treeAt,
 } from "./imported-cluster.ts";
+import { strategicPatch } from "./strategic-patch.ts";
 
 export const isTalconfig = (value: unknown): value is Tree =>
   isTree(value) && "clusterName" in value && Array.isArray(value["nodes"]);
@@ -38,6 +39,9 @@ const takenOfInterfaces = new Set(
   "interface deviceSelector addresses routes vip mtu dhcp dhcpOptions".split(" "),
 );
 
+/** The minor of v1 whose configurations are of several documents. */
+const FIRST_OF_DOCUMENTS = 12;
+
 /** A route that names no network is one as well. */
 const DEFAULT_ROUTES: ReadonlySet<string> = new Set(["", "0.0.0.0/0", "::/0"]);
 
@@ -47,6 +51,7 @@ export function readTalconfig(file: unknown): ImportedCluster {
 
 function read(file: Tree): ImportedCluster {
   const patchFiles = new Map<string, string>();
+  const patchNotes: string[] = [];
   const nodes = listOf(file["nodes"]).filter(isTree);
   const first = nodes.find((node) => node["controlPlane"] === true) ?? nodes[0] ?? {};
   const interfaces = nodes.map(mainInterface);
@@ -57,7 +62,10 @@ function read(file: Tree): ImportedCluster {
       const text = typeof patch === "string" ? patch : "";
       if (text.startsWith("@")) return [text.slice(1)];
       const path = `patches/${name}-${at + 1}.yaml`;
-      patchFiles.set(path, text);
+      const [merged, notes] = mergedPatch(path, text, file);
+      patchNotes.push(...notes);
+      if (merged === "") return [];
+      patchFiles.set(path, merged);
       return [path];
     });
   const hasIPv4 = nodes.some((node) => addressesOf(node).some(isIPv4));
@@ -115,19 +123,39 @@ function read(file: Tree): ImportedCluster {
       ...(urls.length === 0
         ? []
         : [`not taken over: cniConfig.urls (${urls.join(", ")}); a patch can say it.`]),
-      ...[...patchFiles].flatMap(([name, text]) =>
-        Array.isArray(parseTalconfig(text))
-          ? [
-              `${name} is a JSON patch, which Talos takes no longer from v1.12 on: write it as a strategic merge patch.`,
-            ]
-          : [],
-      ),
+      ...patchNotes,
       ...unknownImages(file, nodes),
       ...left(file, taken, ""),
       ...["controlPlane", "worker"].flatMap((role) => left(file[role], takenOfRoles, `${role}: `)),
       ...nodes.flatMap(leftOfNode),
     ],
   };
+}
+
+/** A patch as Talos takes it, and what is to be said of it. */
+function mergedPatch(path: string, text: string, file: Tree): readonly [string, readonly string[]] {
+  const operations = parseTalconfig(text);
+  if (!Array.isArray(operations)) return [text, []];
+  const minor = /^v?1\.(\d+)\b/.exec(textOf(file["talosVersion"]) ?? "")?.[1];
+  if (minor !== undefined && Number(minor) < FIRST_OF_DOCUMENTS) {
+    return [
+      text,
+      [
+        `${path} is a JSON patch, which Talos takes no longer from v1.12 on: write it as a strategic merge patch.`,
+      ],
+    ];
+  }
+  const { text: merged, left: refused } = strategicPatch(operations as unknown[]);
+  const without =
+    refused.length === 0 ? "" : `, without ${refused.join(", ")}, which such patches cannot say`;
+  return [
+    merged,
+    [
+      merged === ""
+        ? `not taken over: the JSON patch ${path}: ${refused.join(", ") || "it is empty"}.`
+        : `${path} was a JSON patch, which Talos takes no longer from v1.12 on; it is a strategic merge patch now${without}: look through it.`,
+    ],
+  ];
 }
 
 /** With an environment, what it refers to is filled in as talhelper does it. */
@@ -227,9 +255,9 @@ function networkPlugin(
   file: Tree,
   patches: Iterable<string>,
 ): readonly ["flannel" | "none", readonly string[]] {
-  const said = [...patches].map((text) =>
-    textOf(treeAt(parseTalconfig(text), "cluster", "network", "cni", "name")),
-  );
+  const said = [...patches]
+    .flatMap((text) => text.split(/^---$/m))
+    .map((text) => textOf(treeAt(parseTalconfig(text), "cluster", "network", "cni", "name")));
   const names = [textOf(treeAt(file, "cniConfig", "name")), ...said].filter((name) => name !== undefined);
   return [
     (names.at(-1) ?? "flannel") === "flannel" ? "flannel" : "none",

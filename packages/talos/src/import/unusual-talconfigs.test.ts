@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { machinesOf } from "../cluster/machines.ts";
 import { parseCluster } from "../cluster/parse-cluster.ts";
+import { checkPatches } from "../render/check-patches.ts";
 import { importCluster } from "./import-cluster.ts";
 import { writeImported } from "./write-imported.ts";
 
@@ -190,10 +192,72 @@ nodes:
     );
   });
 
-  test("patches that Talos takes no longer are named", () => {
-    const patch = "    patches: ['[{ op: add, path: /machine/env, value: { A: b } }]']";
-    expect(imported(`${head}${node(patch)}`, "t.yaml").file).toContain(
-      "# patches/nodes/cp-1-1.yaml is a JSON patch, which Talos takes no longer from v1.12 on",
-    );
+  describe("patches of operations", () => {
+    const imports = (operations: string, talos = "v1.13.2") => {
+      const text = `${head}${node(`    patches: [${JSON.stringify(operations)}]`)}`;
+      const { file, cluster, machines, patchFiles } = imported(text.replace("v1.13.2", talos), "t.yaml");
+      return { file, cluster, machines, patchFiles, patch: patchFiles.get("patches/nodes/cp-1-1.yaml") };
+    };
+
+    test("are merge patches afterwards, with which the file is valid", () => {
+      const { file, patch, ...rest } = imports(`
+- { op: add, path: /machine/env, value: { A: b } }
+- { op: add, path: /machine/kubelet/extraMounts/-, value: { source: /a } }
+- { op: add, path: /machine/kubelet/extraMounts/-, value: { source: /b } }
+- { op: replace, path: /machine/sysctls/net.core~1a, value: "1" }
+- { op: remove, path: /cluster/apiServer/admissionControl }
+- { op: add, path: /cluster/discovery/enabled, value: false }
+- { op: replace, path: /cluster/network/podSubnets, value: [10.9.0.0/16] }`);
+      expect(parse(patch ?? "")).toEqual({
+        machine: {
+          env: { A: "b" },
+          kubelet: { extraMounts: [{ source: "/a" }, { source: "/b" }] },
+          sysctls: { "net.core/a": "1" },
+        },
+        cluster: {
+          apiServer: { admissionControl: { $patch: "delete" } },
+          discovery: { enabled: false },
+          network: { podSubnets: ["10.9.0.0/16"] },
+        },
+      });
+      expect(() => checkPatches({ ...rest, patches: rest.patchFiles })).not.toThrow();
+      expect(file).toContain("# patches/nodes/cp-1-1.yaml was a JSON patch");
+      expect(file).not.toContain("without");
+    });
+
+    test("what is replaced as a whole is taken away first", () => {
+      const { patch, cluster } = imports(`
+- { op: replace, path: /cluster/network/cni, value: { name: none } }`);
+      expect((patch ?? "").split("---\n").map((text): unknown => parse(text))).toEqual([
+        { cluster: { network: { cni: { $patch: "delete" } } } },
+        { cluster: { network: { cni: { name: "none" } } } },
+      ]);
+      expect(cluster.addons.cni.type).toBe("none");
+    });
+
+    test("what merging cannot say is named", () => {
+      const { patch, file } = imports(`
+- { op: test, path: /machine/type, value: worker }
+- { op: remove, path: /machine/certSANs/0 }
+- { op: add, path: /machine/env/A, value: "" }
+- { op: add, path: /cluster/network/podSubnets/-, value: 10.9.0.0/16 }
+- { op: add, path: /machine/env/B, value: b }`);
+      expect(patch).toBe("machine:\n  env:\n    B: b\n");
+      expect(file).toContain(
+        "without test /machine/type, remove /machine/certSANs/0, add /machine/env/A, add /cluster/network/podSubnets/-, which",
+      );
+      const none = imports("[{ op: move, from: /a, path: /b }, 7]");
+      expect(none.patch).toBeUndefined();
+      expect(none.file).toContain(
+        "# not taken over: the JSON patch patches/nodes/cp-1-1.yaml: move /b, what is no operation.",
+      );
+    });
+
+    test("stay what they are where Talos takes them", () => {
+      const text = "[{ op: add, path: /machine/env, value: { A: b } }]";
+      const { patch, file } = imports(text, "v1.11.2");
+      expect(patch).toBe(text);
+      expect(file).toContain("is a JSON patch, which Talos takes no longer from v1.12 on");
+    });
   });
 });
