@@ -205,13 +205,24 @@ function overrides(cluster: string, pool: string, members: readonly ImportedMach
 }
 
 function endpoint(
-  { vip, endpointHost, port, extraSANs, offsets }: ImportedCluster,
+  { vip, endpointHost, port, extraSANs = [], offsets, machines }: ImportedCluster,
   nodeCIDR: string,
   controlPlanes: readonly ImportedMachine[],
   assumed: string[],
 ) {
-  const rest = { ...given({ port }), ...unlessEmpty("extraSANs", extraSANs) };
-  if (vip !== undefined) return { ...(contains(nodeCIDR, vip) ? { vip } : { dns: vip }), ...rest };
+  const hasBoth = vip !== undefined && endpointHost !== undefined && vip !== endpointHost;
+  // Machines' own addresses are in their certificates anyway.
+  const isOther = hasBoth && !machines.some(({ address }) => address === endpointHost);
+  const names = isOther ? [...new Set([...extraSANs, endpointHost])] : extraSANs;
+  const rest = { ...given({ port }), ...unlessEmpty("extraSANs", names) };
+  if (vip !== undefined) {
+    if (hasBoth) {
+      assumed.push(
+        `the endpoint was ${endpointHost}; machines and kubeconfigs are told the VIP ${vip}${isOther ? `, and ${endpointHost} stays a name of the API (endpoint.extraSANs)` : ""}.`,
+      );
+    }
+    return { ...(contains(nodeCIDR, vip) ? { vip } : { dns: vip }), ...rest };
+  }
   const isOwn = controlPlanes.length === 1 && controlPlanes[0]?.address === endpointHost;
   if (endpointHost !== undefined) return isOwn ? rest : { dns: endpointHost, ...rest };
   if (controlPlanes.length === 1) return rest;
