@@ -74,7 +74,7 @@ nodes:
       talos: { patches: [{ file: "patches/all-1.yaml" }, { file: "./patches/all.yaml" }] },
       nodes: { "home-lab-cp-1": { hostname: "talos1", ip: "192.168.7.187" } },
     });
-    expect(file).toContain("# not taken over: imageFactory; a patch can say it.");
+    expect(file).toContain("# imageFactory: not taken over: protocol; a patch can say it.");
     expect(file).toContain("# talos1: not taken over: machineSpec");
   });
 });

@@ -51,6 +51,8 @@ export interface ImportedCluster {
   readonly cni?: string | undefined;
   readonly schedulable?: boolean | undefined;
   readonly extensions?: readonly string[] | undefined;
+  /** The Image Factory's URL. */
+  readonly factory?: string | undefined;
   readonly kernelArgs?: readonly string[] | undefined;
   readonly apiEndpoint?: string | undefined;
   readonly storage?: string | undefined;

@@ -1,7 +1,7 @@
 // talhelper's talconfig.yaml.
-import { isIPv4, isIPv6 } from "node:net";
+import { isIP, isIPv4 } from "node:net";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { parseDocument } from "yaml";
+import { parseDocument, stringify } from "yaml";
 import { type Environment, fillEnvironment } from "../cluster/environment.ts";
 import { extensionsOfSchematic } from "../image/known-schematics.ts";
 import {
@@ -20,6 +20,7 @@ import {
   treeAt,
 } from "./imported-cluster.ts";
 import { strategicPatch } from "./strategic-patch.ts";
+import { settingsOf, settingsPatch, withRole } from "./talconfig-settings.ts";
 
 export const isTalconfig = (value: unknown): value is Tree =>
   isTree(value) && "clusterName" in value && Array.isArray(value["nodes"]);
@@ -28,19 +29,24 @@ export const isTalconfig = (value: unknown): value is Tree =>
 const taken = new Set(
   `clusterName talosVersion kubernetesVersion endpoint domain allowSchedulingOnMasters nodes controlPlane worker
    allowSchedulingOnControlPlanes additionalApiServerCertSans additionalMachineCertSans clusterPodNets clusterSvcNets
-   cniConfig patches`.split(/\s+/),
+   cniConfig imageFactory patches`.split(/\s+/),
 );
 const takenOfNodes = new Set(
   `hostname ipAddress controlPlane installDisk installDiskSelector nameservers networkInterfaces nodeLabels nodeTaints
    patches schematic talosImageURL disableSearchDomain ignoreHostname`.split(/\s+/),
 );
-const takenOfRoles = new Set(["patches", "schematic"]);
+const takenOfRoles = new Set(
+  "nameservers networkInterfaces nodeLabels nodeTaints patches schematic talosImageURL disableSearchDomain".split(
+    " ",
+  ),
+);
 const takenOfInterfaces = new Set(
   "interface deviceSelector addresses routes vip mtu dhcp dhcpOptions".split(" "),
 );
 
-/** The minor of v1 whose configurations are of several documents. */
+/** Minors of v1: whose configurations are of several documents, and what is written where none is said. */
 const FIRST_OF_DOCUMENTS = 12;
+const NEWEST_MINOR = 13;
 
 /** A route that names no network is one as well. */
 const DEFAULT_ROUTES: ReadonlySet<string> = new Set(["", "0.0.0.0/0", "::/0"]);
@@ -52,7 +58,9 @@ export function readTalconfig(file: unknown): ImportedCluster {
 function read(file: Tree): ImportedCluster {
   const patchFiles = new Map<string, string>();
   const patchNotes: string[] = [];
-  const nodes = listOf(file["nodes"]).filter(isTree);
+  const written = listOf(file["nodes"]).filter(isTree);
+  const roleOf = (node: Tree): string => (node["controlPlane"] === true ? "controlPlane" : "worker");
+  const nodes = written.map((node) => withRole(node, file[roleOf(node)]));
   const first = nodes.find((node) => node["controlPlane"] === true) ?? nodes[0] ?? {};
   const interfaces = nodes.map(mainInterface);
   const url = URL.parse(textOf(file["endpoint"]) ?? "");
@@ -68,6 +76,18 @@ function read(file: Tree): ImportedCluster {
       patchFiles.set(path, merged);
       return [path];
     });
+  const settings = (part: unknown, keys: readonly string[], name: string): readonly string[] => {
+    const text = settingsPatch(part, keys, minorOf(file));
+    if (text === "") return [];
+    const path = `patches/${name}-settings.yaml`;
+    patchFiles.set(path, text);
+    return [path];
+  };
+  // What some node says in another way is each node's own.
+  const ofRole = (role: string): readonly string[] =>
+    settingsOf(role === "controlPlane").filter(
+      (key) => !written.some((node) => roleOf(node) === role && key in node),
+    );
   const hasIPv4 = nodes.some((node) => addressesOf(node).some(isIPv4));
   const networks = interfaces
     .flatMap((each) => textsOf(each["addresses"]))
@@ -105,14 +125,26 @@ function read(file: Tree): ImportedCluster {
     schedulable: file["allowSchedulingOnControlPlanes"] === true || file["allowSchedulingOnMasters"] === true,
     extensions: textsOf(treeAt(customization, "systemExtensions", "officialExtensions")),
     kernelArgs: textsOf(treeAt(customization, "extraKernelArgs")),
-    patches: patchesOf(file, "all"),
-    controlPlanePatches: patchesOf(file["controlPlane"], "control-plane"),
-    workerPatches: patchesOf(file["worker"], "worker"),
+    factory: factoryOf(file["imageFactory"]),
+    patches: [...customPlugin(file, patchFiles), ...patchesOf(file, "all")],
+    controlPlanePatches: [
+      ...settings(file["controlPlane"], ofRole("controlPlane"), "control-plane"),
+      ...patchesOf(file["controlPlane"], "control-plane"),
+    ],
+    workerPatches: [
+      ...settings(file["worker"], ofRole("worker"), "worker"),
+      ...patchesOf(file["worker"], "worker"),
+    ],
     machines: nodes.map((node, at) =>
-      machine(node, file, (part, name) => patchesOf(part, `nodes/${name || at + 1}`)),
+      machine(node, file, (name) => {
+        const role = roleOf(node);
+        const own = settingsOf(role === "controlPlane").filter((key) => !ofRole(role).includes(key));
+        const path = `nodes/${name || at + 1}`;
+        return [...settings(node, own, path), ...patchesOf(written[at], path)];
+      }),
     ),
   };
-  const [cni, urls] = networkPlugin(file, patchFiles.values());
+  const [cni, urls] = networkPlugin(file, patchFiles);
   return {
     ...said,
     cni,
@@ -126,18 +158,35 @@ function read(file: Tree): ImportedCluster {
       ...patchNotes,
       ...unknownImages(file, nodes),
       ...left(file, taken, ""),
-      ...["controlPlane", "worker"].flatMap((role) => left(file[role], takenOfRoles, `${role}: `)),
-      ...nodes.flatMap(leftOfNode),
+      ...left(
+        file["imageFactory"],
+        new Set(said.factory === undefined ? [] : ["registryURL", "protocol"]),
+        "imageFactory: ",
+      ),
+      ...["controlPlane", "worker"].flatMap((role) => [
+        ...left(file[role], new Set([...takenOfRoles, ...settingsOf(false)]), `${role}: `),
+        ...leftOfInterfaces(file[role], `${role}: `),
+      ]),
+      ...written.flatMap(leftOfNode),
     ],
   };
+}
+
+const minorOf = (file: Tree): number =>
+  Number(/^v?1\.(\d+)\b/.exec(textOf(file["talosVersion"]) ?? "")?.[1] ?? NEWEST_MINOR);
+
+function factoryOf(said: unknown): string | undefined {
+  const registry = textOf(treeAt(said, "registryURL"));
+  return registry === undefined
+    ? undefined
+    : `${textOf(treeAt(said, "protocol")) ?? "https"}://${registry.replace(/^https?:\/\//, "")}`;
 }
 
 /** A patch as Talos takes it, and what is to be said of it. */
 function mergedPatch(path: string, text: string, file: Tree): readonly [string, readonly string[]] {
   const operations = parseTalconfig(text);
   if (!Array.isArray(operations)) return [text, []];
-  const minor = /^v?1\.(\d+)\b/.exec(textOf(file["talosVersion"]) ?? "")?.[1];
-  if (minor !== undefined && Number(minor) < FIRST_OF_DOCUMENTS) {
+  if (minorOf(file) < FIRST_OF_DOCUMENTS) {
     return [
       text,
       [
@@ -215,11 +264,7 @@ function unknownImages(file: Tree, nodes: readonly Tree[]): readonly string[] {
   );
 }
 
-function machine(
-  node: Tree,
-  file: Tree,
-  patchesOf: (part: unknown, name: string) => readonly string[],
-): ImportedMachine {
+function machine(node: Tree, file: Tree, patchesOf: (name: string) => readonly string[]): ImportedMachine {
   const hostname = hostnameOf(textOf(node["hostname"]) ?? "");
   const addresses = addressesOf(node);
   const mac = textOf(treeAt(mainInterface(node), "deviceSelector", "hardwareAddr"));
@@ -231,7 +276,7 @@ function machine(
     labels: textMapOf(node["nodeLabels"]),
     taints: textMapOf(node["nodeTaints"]),
     extensions: textsOf(treeAt(customizationOf(node, file), "systemExtensions", "officialExtensions")),
-    patches: patchesOf(node, hostname),
+    patches: patchesOf(hostname),
   };
 }
 
@@ -250,45 +295,58 @@ function mainInterface(node: Tree): Tree {
   );
 }
 
-/** Who is silent has Talos' own Flannel, unless a patch says otherwise; and the manifests of a custom one. */
+/** A custom network plugin's manifests are what Talos fetches by itself, as far as a patch can say it. */
+function customPlugin(file: Tree, patchFiles: Map<string, string>): readonly string[] {
+  const { name, urls } = isTree(file["cniConfig"]) ? file["cniConfig"] : {};
+  if (name !== "custom" || textsOf(urls).length === 0 || minorOf(file) > NEWEST_MINOR) return [];
+  const path = "patches/cni.yaml";
+  patchFiles.set(path, stringify({ cluster: { network: { cni: { name, urls: textsOf(urls) } } } }));
+  return [path];
+}
+
+/** Who is silent has Talos' own Flannel, unless a patch says otherwise; and the manifests that no patch has. */
 function networkPlugin(
   file: Tree,
-  patches: Iterable<string>,
+  patches: ReadonlyMap<string, string>,
 ): readonly ["flannel" | "none", readonly string[]] {
-  const said = [...patches]
+  const said = [...patches.values()]
     .flatMap((text) => text.split(/^---$/m))
     .map((text) => textOf(treeAt(parseTalconfig(text), "cluster", "network", "cni", "name")));
   const names = [textOf(treeAt(file, "cniConfig", "name")), ...said].filter((name) => name !== undefined);
   return [
     (names.at(-1) ?? "flannel") === "flannel" ? "flannel" : "none",
-    textsOf(treeAt(file, "cniConfig", "urls")),
+    patches.has("patches/cni.yaml") ? [] : textsOf(treeAt(file, "cniConfig", "urls")),
   ];
 }
 
-function addressesOf(node: Tree): readonly string[] {
-  return (textOf(node["ipAddress"]) ?? "")
+const saidAddresses = (node: Tree): readonly string[] =>
+  (textOf(node["ipAddress"]) ?? "")
     .split(",")
     .map((address) => address.trim())
-    .filter((address) => isIPv4(address) || isIPv6(address));
-}
+    .filter((address) => address !== "");
+
+const addressesOf = (node: Tree): readonly string[] => saidAddresses(node).filter((each) => isIP(each) !== 0);
 
 function leftOfNode(node: Tree): readonly string[] {
   const full = textOf(node["hostname"]) ?? "node";
   const name = `${full}: `;
-  const marks = ["nodeLabels", "nodeTaints"].filter((key) => Object.keys(textMapOf(node[key])).length > 0);
+  const [unknown] = saidAddresses(node).filter((each) => isIP(each) === 0);
   return [
     ...(full.includes(".")
       ? [`${name}it is ${hostnameOf(full)} to Kubernetes; its domain was left out.`]
       : []),
-    ...left(withoutUsual(node), takenOfNodes, name),
-    ...(node["controlPlane"] === true && marks.length > 0
-      ? [`${name}not taken over: ${marks.join(", ")} of a control plane; a patch can say it.`]
-      : []),
-    ...listOf(node["networkInterfaces"]).flatMap((each) =>
-      left(each, takenOfInterfaces, `${name}networkInterfaces: `),
-    ),
+    ...(unknown === undefined
+      ? []
+      : [`${name}its address ${unknown} is a name: write the address behind it into nodes, as ip.`]),
+    ...left(withoutUsual(node), new Set([...takenOfNodes, ...settingsOf(false)]), name),
+    ...leftOfInterfaces(node, name),
   ];
 }
+
+const leftOfInterfaces = (part: unknown, name: string): readonly string[] =>
+  listOf(treeAt(part, "networkInterfaces")).flatMap((each) =>
+    left(each, takenOfInterfaces, `${name}networkInterfaces: `),
+  );
 
 /** What talhelper writes into every file says nothing. */
 function withoutUsual({ machineSpec, ...node }: Tree): Tree {

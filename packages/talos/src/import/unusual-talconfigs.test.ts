@@ -106,14 +106,13 @@ nodes:
   - { hostname: w-3, ipAddress: 10.0.0.143, schematic: { customization: { systemExtensions: { officialExtensions: [siderolabs/zfs] } } } }
 worker: { schematic: { customization: { systemExtensions: { officialExtensions: [siderolabs/iscsi-tools] } } }, nodeLabels: { a: b } }
 controlPlane: { schematic: { customization: { systemExtensions: { officialExtensions: [siderolabs/qemu-guest-agent] } } } }`;
-    const { cluster, file } = imported(`${head}${node("")}${workers}`, "t.yaml");
+    const { cluster } = imported(`${head}${node("")}${workers}`, "t.yaml");
     expect(cluster.image.extensions).toEqual(["siderolabs/qemu-guest-agent"]);
     expect(cluster.pools).toMatchObject([
-      { count: 1, taints: {}, extensions: ["siderolabs/iscsi-tools"] },
+      { count: 1, labels: { a: "b" }, taints: {}, extensions: ["siderolabs/iscsi-tools"] },
       { count: 1, taints: { gpu: "yes:NoSchedule" }, labels: { gpu: "true" } },
-      { count: 1, extensions: ["siderolabs/zfs"] },
+      { count: 1, labels: { a: "b" }, extensions: ["siderolabs/zfs"] },
     ]);
-    expect(file).toContain("# worker: not taken over: nodeLabels");
   });
 
   test("variables are those of the environment; one that is not set is named", () => {
@@ -124,11 +123,94 @@ controlPlane: { schematic: { customization: { systemExtensions: { officialExtens
     );
   });
 
-  test("what control planes alone cannot have is told", () => {
-    const labels = "    nodeLabels: { zone: a }\n    nodeTaints: { own: ':NoSchedule' }";
-    expect(imported(`${head}${node(labels)}`, "t.yaml").file).toContain(
-      "# cp-1: not taken over: nodeLabels, nodeTaints of a control plane; a patch can say it.",
+  test("what a role says holds for its nodes, where they say nothing of their own", () => {
+    const { cluster, machines, patchFiles, file } = imported(
+      `${head.replace("10.0.0.131", "10.0.0.130")}
+  - { hostname: cp-1, ipAddress: 10.0.0.131, controlPlane: true }
+  - { hostname: w-1, ipAddress: 10.0.0.141, nodeLabels: { own: "1" }, nameservers: [] }
+controlPlane:
+  networkInterfaces: [{ interface: eth0, dhcp: true, vip: { ip: 10.0.0.130 } }]
+  nameservers: [10.0.0.2]
+  nodeLabels: { zone: a }
+worker: { nodeLabels: { role: "2" }, kernelModules: [{ name: nbd }], networkInterfaces: [{ bond: {} }] }`,
+      "t.yaml",
     );
+    expect(cluster).toMatchObject({
+      network: { addressing: "dhcp", dns: ["10.0.0.2"] },
+      endpoint: { vip: "10.0.0.130" },
+      pools: [{ labels: { own: "1" } }],
+    });
+    expect(cluster.pools[0]?.labels).toEqual({ own: "1" });
+    expect([...patchFiles]).toEqual([
+      ["patches/control-plane-settings.yaml", "machine:\n  nodeLabels:\n    zone: a\n"],
+      ["patches/worker-settings.yaml", "machine:\n  kernel:\n    modules:\n      - name: nbd\n"],
+    ]);
+    expect(() => checkPatches({ cluster, machines, patches: patchFiles })).not.toThrow();
+    expect(file).toContain("# worker: networkInterfaces: not taken over: bond; a patch can say it.");
+  });
+
+  test("a machine's address that is a name is told", () => {
+    const text = `${head}${node("")}`.replace("ipAddress: 10.0.0.131", "ipAddress: node1.lan");
+    expect(imported(text, "t.yaml").file).toContain("# cp-1: its address node1.lan is a name");
+  });
+
+  test("the factory's registry is its URL", () => {
+    const { cluster, file } = imported(
+      `${head}${node("")}\nimageFactory: { registryURL: factory.home.lan, protocol: http, schematicEndpoint: /s }`,
+      "t.yaml",
+    );
+    expect(cluster.image.factory).toBe("http://factory.home.lan");
+    expect(file).toContain("# imageFactory: not taken over: schematicEndpoint;");
+  });
+
+  describe("what Talos has a section or a document for becomes a patch", () => {
+    const settings = `    nodeLabels: { zone: a }
+    nodeTaints: { own: ':NoSchedule' }
+    nodeAnnotations: { note: "1" }
+    machineFiles: [{ path: /var/a, content: x, op: create, permissions: 0o644 }]
+    machineDisks: [{ device: /dev/sdb, partitions: [{ mountpoint: /var/b }] }]
+    extraMachineCertSans: [cp.example.org]
+    ingressFirewall: { rules: [{ name: apid, portSelector: { ports: [50000], protocol: tcp }, ingress: [{ subnet: 10.0.0.0/8 }] }] }
+    extensionServices: [{ name: nut, environment: [A=b] }]`;
+    const patchOf = (talos: string) => {
+      const text = `${head.replace("v1.13.2", talos)}${node(settings)}`;
+      const { cluster, machines, patchFiles, file } = imported(text, "t.yaml");
+      expect(() => checkPatches({ cluster, machines, patches: patchFiles })).not.toThrow();
+      expect(file).not.toContain("not taken over");
+      const patch = patchFiles.get("patches/nodes/cp-1-settings.yaml") ?? "";
+      return patch.split("---\n").map((document): unknown => parse(document));
+    };
+    const marks = { annotations: { note: "1" }, labels: { zone: "a" }, taints: { own: ":NoSchedule" } };
+    const common = {
+      certSANs: ["cp.example.org"],
+      disks: [{ device: "/dev/sdb", partitions: [{ mountpoint: "/var/b" }] }],
+      files: [{ path: "/var/a", content: "x", op: "create", permissions: 0o644 }],
+    };
+    const documents = [
+      { apiVersion: "v1alpha1", kind: "NetworkDefaultActionConfig", ingress: "block" },
+      {
+        apiVersion: "v1alpha1",
+        kind: "NetworkRuleConfig",
+        name: "apid",
+        portSelector: { ports: [50_000], protocol: "tcp" },
+        ingress: [{ subnet: "10.0.0.0/8" }],
+      },
+      { apiVersion: "v1alpha1", kind: "ExtensionServiceConfig", name: "nut", environment: ["A=b"] },
+    ];
+
+    test("of v1.13", () => {
+      const { annotations, labels, taints } = marks;
+      const machine = { ...common, nodeLabels: labels, nodeAnnotations: annotations, nodeTaints: taints };
+      expect(patchOf("v1.13.2")).toEqual([{ machine }, ...documents]);
+    });
+
+    test("of v1.14", () => {
+      expect(patchOf("v1.14.0")).toEqual([
+        { machine: common },
+        { apiVersion: "v1alpha1", kind: "KubeNodeConfig", ...marks },
+        ...documents,
+      ]);
+    });
   });
 
   test("patches of a node that is called as a role do not take the place of the role's", () => {
@@ -142,17 +224,22 @@ worker: { patches: ["cluster: {}"] }`;
   });
 
   test("its network plugin stays what it is: Talos' Flannel when nothing is said, none for others' manifests", () => {
-    const cni = (more: string, patch = "machine: {}") => {
-      const text = `${head}${node(`    patches: [${JSON.stringify(patch)}]`)}\n${more}`;
-      const { cluster, file } = imported(text, "t.yaml");
+    const cni = (more: string, patch = "machine: {}", talos = "v1.13.2") => {
+      const text = `${head.replace("v1.13.2", talos)}${node(`    patches: [${JSON.stringify(patch)}]`)}\n${more}`;
+      const { cluster, file, patchFiles } = imported(text, "t.yaml");
       return [
         cluster.addons.cni.type,
-        file.includes("# not taken over: cniConfig.urls (https://a/cni.yaml)"),
+        patchFiles.get("patches/cni.yaml") ??
+          file.includes("# not taken over: cniConfig.urls (https://a/cni.yaml)"),
       ];
     };
     expect(cni("")).toEqual(["flannel", false]);
     expect(cni("cniConfig: { name: none }")).toEqual(["none", false]);
-    expect(cni("cniConfig: { name: custom, urls: [https://a/cni.yaml] }")).toEqual(["none", true]);
+    const custom = "cniConfig: { name: custom, urls: [https://a/cni.yaml] }";
+    const patch =
+      "cluster:\n  network:\n    cni:\n      name: custom\n      urls:\n        - https://a/cni.yaml\n";
+    expect(cni(custom)).toEqual(["none", patch]);
+    expect(cni(custom, "machine: {}", "v1.14.0")).toEqual(["none", true]);
     expect(cni("", "cluster: { network: { cni: { name: none } } }")).toEqual(["none", false]);
   });
 

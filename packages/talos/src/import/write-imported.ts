@@ -67,6 +67,7 @@ export function writeImported(
       ...(cluster.kubernetes === undefined ? {} : { kubernetes: version(cluster.kubernetes) }),
     },
     ...unlessEmpty("image", {
+      ...given({ factory: cluster.factory }),
       ...unlessEmpty("extensions", cluster.extensions),
       ...unlessEmpty("kernelArgs", cluster.kernelArgs),
     }),
