@@ -349,6 +349,22 @@ test("a state of machines that ask for their addresses has those that their agen
   ]);
 });
 
+test("a state's system disk is the one that is booted, wherever it stands", () => {
+  const disks = [
+    { interface: "scsi1", size: 100, datastore_id: "big" },
+    { interface: "scsi0", size: 50, datastore_id: "local-lvm" },
+  ];
+  const of = (more: object) => {
+    const instances = [{ attributes: { name: "cp-1", disk: disks, ...more } }];
+    const resource = { mode: "managed", type: "proxmox_virtual_environment_vm", instances };
+    const state = { terraform_version: "1.9.0", resources: [resource] };
+    const { cluster, machines } = imported(JSON.stringify(state), "terraform.tfstate");
+    return [cluster.providers[0]?.storage.vm, machines[0]?.size.diskGiB, machines[0]?.size.extraDisks];
+  };
+  expect(of({})).toEqual(["local-lvm", 50, [{ gib: 100, storage: "big" }]]);
+  expect(of({ boot_order: ["scsi1"] })).toEqual(["big", 100, [{ gib: 50, storage: "local-lvm" }]]);
+});
+
 test("a state's control planes are told by their names, their tags, or what was applied to them", () => {
   const vm = (name: string, at: number, tags: readonly string[] = []) => ({
     attributes: {

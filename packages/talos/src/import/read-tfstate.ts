@@ -58,7 +58,7 @@ export function readTfstate(state: Tree): ImportedCluster {
     vlan: all("network_device", 0, "vlan_id")
       .map(numberOf)
       .find((id) => id !== undefined),
-    storage: firstText("disk", 0, "datastore_id"),
+    storage: vms.map((vm) => textOf(disksOf(vm)[0]?.["datastore_id"])).find((text) => text !== undefined),
     tags: textsOf(vms[0]?.["tags"]),
     machines,
     patchFiles: new Map(),
@@ -71,6 +71,23 @@ export function readTfstate(state: Tree): ImportedCluster {
         : []),
     ],
   };
+}
+
+/** The one that is booted first, then by their numbers: a state has them in the order of the file. */
+function disksOf(vm: Tree): readonly Tree[] {
+  const boot = textsOf(vm["boot_order"]);
+  const placeOf = (disk: Tree): number => {
+    const name = textOf(disk["interface"]) ?? "";
+    return boot.includes(name)
+      ? boot.indexOf(name) - boot.length
+      : Number(/\d+$/.exec(name)?.[0] ?? Infinity);
+  };
+  const disks = listOf(vm["disk"])
+    .filter(isTree)
+    .map((disk) => ({ disk, place: placeOf(disk) }));
+  return disks
+    .toSorted((a, b) => (a.place < b.place ? -1 : a.place > b.place ? 1 : 0))
+    .map(({ disk }) => disk);
 }
 
 const OWN_ADDRESS = ["initialization", 0, "ip_config", 0, "ipv4", 0, "address"] as const;
@@ -101,8 +118,7 @@ function rolesOf(applied: readonly Tree[]): ReadonlyMap<string, boolean> {
 function machine(vm: Tree, roles: ReadonlyMap<string, boolean>): ImportedMachine {
   const hostname = hostnameOf(textOf(vm["name"]) ?? "");
   const address = addressOf(vm);
-  const disks = listOf(vm["disk"]).filter(isTree);
-  const [system, ...extra] = disks;
+  const [system, ...extra] = disksOf(vm);
   return {
     hostname,
     isControlPlane:

@@ -67,25 +67,25 @@ function described(tree: Tree, all: TfvarsValues, group = ""): readonly Imported
     if (TEMPLATE.test(key)) return [];
     const path = group === "" ? key : `${group}_${key}`;
     if (isMachine(value) && isControlPlane(key) !== undefined && !all.has(COUNT)) {
-      all.take(path);
-      return [machine(key, value, key)];
+      return [machine({ name: key, item: value, group: key }, all, path, path)];
     }
-    const entries: readonly (readonly [string, unknown])[] = Array.isArray(value)
-      ? (value as unknown[]).map((item, at) => [`${key}-${at + 1}`, item])
-      : isTree(value)
-        ? Object.entries(value)
-        : [];
-    const found = entries.filter(
-      (entry): entry is readonly [string, Tree] => !TEMPLATE.test(entry[0]) && isMachine(entry[1]),
-    );
-    for (const [name] of found) all.take(Array.isArray(value) ? path : `${path}_${name}`);
+    const entries: readonly Entry[] = Array.isArray(value)
+      ? (value as unknown[]).map((item, at) => [`${key}-${at + 1}`, item, `${path}_${at + 1}`])
+      : Object.entries(isTree(value) ? value : {}).map(([name, item]) => [name, item, `${path}_${name}`]);
     const others = Object.fromEntries(entries.filter(([, item]) => !isMachine(item)));
     return [
-      ...found.map(([name, item]) => machine(name, item, key)),
+      ...entries.flatMap(([name, item, own]) =>
+        !TEMPLATE.test(name) && isMachine(item)
+          ? [machine({ name, item, group: key }, all, own, `${path}_*`)]
+          : [],
+      ),
       ...(isTree(value) && group === "" ? described(others, all, key) : []),
     ];
   });
 }
+
+/** A name, what it stands for, and its path among the values. */
+type Entry = readonly [string, unknown, string];
 
 function isMachine(value: unknown): value is Tree {
   if (!isTree(value)) return false;
@@ -98,24 +98,43 @@ function isMachine(value: unknown): value is Tree {
   );
 }
 
-function machine(name: string, item: Tree, group: string): ImportedMachine {
-  const find = (pattern: RegExp): unknown => Object.entries(item).find(([key]) => pattern.test(key))?.[1];
-  const called = textOf(find(/^(hostname|name)$/)) ?? name;
-  const role = textOf(find(/^(machine_type|role|type)$/));
+function machine(
+  { name, item, group }: { readonly name: string; readonly item: Tree; readonly group: string },
+  all: TfvarsValues,
+  path: string,
+  together: string,
+): ImportedMachine {
+  const used = new Set<string>();
+  const find = <T>(pattern: RegExp, read: (value: unknown) => T | undefined): T | undefined => {
+    for (const [key, value] of Object.entries(item)) {
+      const found = pattern.test(key) ? read(value) : undefined;
+      if (found === undefined) continue;
+      used.add(key);
+      return found;
+    }
+    return undefined;
+  };
+  const called = find(/^(hostname|name)$/, textOf) ?? name;
+  const role = find(/^(machine_type|role|type)$/, textOf);
   const isAddress = /^[\d.]+$|:/.test(name);
-  return {
+  const found = {
     hostname: hostnameOf(isAddress && called === name ? "" : called),
     isControlPlane: isControlPlane(role, group, called, name) === true,
-    address: [textOf(find(/^ip(_addr(ess)?)?$/))?.split("/")[0], name].find(
-      (address) => isIP(address ?? "") !== 0,
-    ),
-    mac: textOf(find(/^mac(_address)?$/)),
-    vmid: numberOf(find(/^(vm_?id|pve_id)$/)),
-    host: textOf(find(/^(host_node|pve_node|target_node|node(_name)?)$/)),
-    cores: numberOf(find(/^(cpu|cores|cpu_cores)$/)),
-    memoryMiB: memoryOf(find(/^(ram_dedicated|memory|ram|memory_mb)$/)),
-    diskGiB: gibOf(find(/^(os_disk_size|disk_size|disk)$/)),
+    address: find(/^ip(_addr(ess)?)?$/, addressIn) ?? addressIn(name),
+    mac: find(/^mac(_address)?$/, textOf),
+    vmid: find(/^(vm_?id|pve_id)$/, numberOf),
+    host: find(/^(host_node|pve_node|target_node|node(_name)?)$/, textOf),
+    cores: find(/^(cpu|cores|cpu_cores)$/, numberOf),
+    memoryMiB: find(/^(ram_dedicated|memory|ram|memory_mb)$/, memoryOf),
+    diskGiB: find(/^(os_disk_size|disk_size|disk)$/, (value) => gibOf(value)),
   };
+  all.takeMachine(path, together, used);
+  return found;
+}
+
+function addressIn(value: unknown): string | undefined {
+  const address = textOf(value)?.split("/")[0] ?? "";
+  return isIP(address) === 0 ? undefined : address;
 }
 
 /** No machine runs with so few MiB: that many are GiB. */
@@ -152,8 +171,8 @@ function listed(values: Tree, all: TfvarsValues): readonly ImportedMachine[] {
 
 function addresses(value: unknown): readonly Partial<ImportedMachine>[] {
   return listOf(value).flatMap((item) => {
-    const address = textOf(item)?.split("/")[0] ?? "";
-    return isIP(address) === 0 ? [] : [{ address }];
+    const address = addressIn(item);
+    return address === undefined ? [] : [{ address }];
   });
 }
 

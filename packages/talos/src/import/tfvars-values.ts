@@ -13,6 +13,8 @@ export const SECRET = /token|password|secret/;
 export class TfvarsValues {
   readonly #all: readonly Named[];
   readonly #asked = new Set<string>();
+  /** Paths of machines, and what they are called together. */
+  readonly #machines = new Map<string, string>();
 
   constructor(values: Tree) {
     this.#all = flatten(values, "");
@@ -23,7 +25,11 @@ export class TfvarsValues {
     for (const { path, value } of this.#all) {
       const found = pattern.test(path) ? read(value) : undefined;
       if (found === undefined) continue;
-      this.#asked.add(path);
+      // Machines repeat what holds for all of them.
+      const same = JSON.stringify(value);
+      for (const other of this.#all)
+        if (other.path === path || (pattern.test(other.path) && JSON.stringify(other.value) === same))
+          this.#asked.add(other.path);
       return found;
     }
     return undefined;
@@ -41,9 +47,11 @@ export class TfvarsValues {
     return this.find(pattern, (value) => (typeof value === "boolean" ? value : undefined));
   }
 
-  /** All texts there are, alone or in lists, in the order of the file. */
+  /** All texts there are, alone or in lists, in the order of the file; those of single machines are not for all. */
   texts(pattern: RegExp, except?: RegExp): readonly string[] {
-    const found = this.#all.filter(({ path }) => pattern.test(path) && except?.test(path) !== true);
+    const found = this.#all.filter(
+      ({ path }) => pattern.test(path) && except?.test(path) !== true && this.#machineOf(path) === undefined,
+    );
     for (const { path } of found) this.#asked.add(path);
     return [
       ...new Set(
@@ -75,11 +83,25 @@ export class TfvarsValues {
       if (path === group || path.startsWith(`${group}_`)) this.#asked.add(path);
   }
 
-  /** Names that nobody asked for; what is empty says nothing. */
+  /** A machine at `path`, one of `group`, of which these keys were read. */
+  takeMachine(path: string, group: string, keys: Iterable<string>): void {
+    this.#machines.set(path, group);
+    for (const key of keys) this.#asked.add(`${path}_${key}`);
+  }
+
+  /** Names that nobody asked for, once for all machines of a group; what is empty says nothing. */
   get left(): readonly string[] {
-    return this.#all
+    const names = this.#all
       .filter(({ path, value }) => !this.#asked.has(path) && !SECRET.test(path) && !isNothing(value))
-      .map(({ path }) => path);
+      .map(({ path }) => {
+        const machine = this.#machineOf(path);
+        return machine === undefined ? path : `${this.#machines.get(machine)}${path.slice(machine.length)}`;
+      });
+    return [...new Set(names)];
+  }
+
+  #machineOf(path: string): string | undefined {
+    return [...this.#machines.keys()].find((machine) => path.startsWith(`${machine}_`));
   }
 }
 
@@ -96,6 +118,9 @@ const asTexts = (value: unknown): readonly string[] => {
 function flatten(tree: Tree, prefix: string): readonly Named[] {
   return Object.entries(tree).flatMap(([key, value]): readonly Named[] => {
     const path = prefix === "" ? key : `${prefix}_${key}`;
+    const items = listOf(value);
+    if (items.length > 0 && items.every(isTree))
+      return items.flatMap((item, at) => flatten(item, `${path}_${at + 1}`));
     return isTree(value) ? flatten(value, path) : [{ path, value }];
   });
 }

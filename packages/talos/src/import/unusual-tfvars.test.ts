@@ -171,3 +171,20 @@ control_plane_count = 3
 control_plane = { target_node = "pve", cores = 4, memory = 4096 }`;
   expect(imported(counted).machines).toHaveLength(3);
 });
+
+test("what machines have and nobody read is named, once for all of a group", () => {
+  const { cluster, machines, file } = imported(`cluster_name = "x"
+nodes = {
+  "ctrl-01" = {
+    ip = "10.1.1.11", gateway = "10.1.1.1", cpu = 2, machine_type = "controlplane", igpu = true, vlan_id = 0, tags = ["a"]
+    disks = { longhorn = { size = "180G" } }
+  }
+  "work-01" = { ip = "10.1.1.21", gateway = "10.1.1.1", cpu = 2, machine_type = "worker", igpu = true, datastore_id = "fast" }
+}
+pool = [{ ip = "10.1.1.31", cpu = 2, role = "worker", rack = "b" }]`);
+  expect(machines).toHaveLength(3);
+  expect(cluster).toMatchObject({ tags: [], providers: [{ storage: { vm: "fast" } }] });
+  expect(file).toContain(
+    "# Not taken over: nodes_*_igpu, nodes_*_tags, nodes_*_disks_longhorn_size, pool_*_rack.\n",
+  );
+});
