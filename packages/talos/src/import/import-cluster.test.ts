@@ -30,7 +30,10 @@ describe("talhelper", () => {
       ],
     });
     const machines = machinesOf(cluster);
-    const back = imported(talconfig(cluster, machines), "talconfig.yaml");
+    const back = imported(
+      talconfig(cluster, machines, new Map([["cp.yaml", "machine: {}\n"]])),
+      "talconfig.yaml",
+    );
     const facts = (list: typeof machines) =>
       list.map(({ hostname, role, addresses, mac, labels }) => ({ hostname, role, addresses, mac, labels }));
     expect(facts(back.machines)).toEqual(facts(machines));
@@ -39,7 +42,7 @@ describe("talhelper", () => {
       network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", dns: ["10.0.0.2"], mtu: 9000 },
       endpoint: { vip: "10.0.0.9", extraSANs: ["k8s.example.org"] },
       // Without kube-proxy, as Cilium has it.
-      controlPlane: { count: 3, patches: [{ file: "cp.yaml" }, { file: "patches/control-plane-2.yaml" }] },
+      controlPlane: { count: 3, patches: [1, 2].map((at) => ({ file: `patches/control-plane-${at}.yaml` })) },
       addons: { cni: { type: "none" } },
     });
     expect(back.file).not.toContain("not taken over");

@@ -8,9 +8,12 @@ import { parseConfig, writeConfig } from "../config/config-text.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
+import type { ConfigDocument } from "../config/document.ts";
+import { applyPatches } from "../patch/apply-patches.ts";
 import { checkPatches } from "./check-patches.ts";
 import { machineConfig } from "./machine-config.ts";
 import { renderFiles } from "./render-files.ts";
+import { talconfig } from "./talconfig.ts";
 
 let secrets: SecretsBundle;
 beforeAll(async () => {
@@ -354,7 +357,7 @@ test("all files are written, those of workers without a control plane's secrets"
 test("talhelper's file says the same of every machine", async () => {
   const given = source(
     { network, pools, controlPlane: { patches: [{ file: "cp.yaml" }] } },
-    { "cp.yaml": "{}" },
+    { "cp.yaml": "machine: { env: { A: '${B} $C 1$' } }\n" },
   );
   const files = await renderFiles({ ...given, now: 0 });
   const file = parse(files.at(-1)?.text ?? "") as { nodes: unknown[] };
@@ -362,7 +365,10 @@ test("talhelper's file says the same of every machine", async () => {
     clusterName: "prod",
     endpoint: "https://10.0.0.9:6443",
     cniConfig: { name: "none" },
-    controlPlane: { patches: ["@cp.yaml", "cluster:\n  proxy:\n    disabled: true\n"] },
+    controlPlane: {
+      // It is written to another folder, where talhelper would look for the files, and fills in variables.
+      patches: ["machine: { env: { A: '$${B} $$C 1$' } }\n", "cluster:\n  proxy:\n    disabled: true\n"],
+    },
   });
   expect(files.at(-1)?.text).not.toMatch(/[&*]a\d/);
   expect(file.nodes[0]).toMatchObject({
@@ -374,6 +380,48 @@ test("talhelper's file says the same of every machine", async () => {
   });
   expect(file.nodes[0]).not.toHaveProperty("patches");
   expect(file.nodes.at(-1)).toMatchObject({ controlPlane: false, nodeLabels: { tier: "web" } });
+});
+
+describe("what talhelper has no keys for is a patch in its file", () => {
+  const mirrors = { "registry.example.org": ["https://cache.example.org"] };
+  const talos = { kubespan: true, diskEncryption: "tpm", registries: { mirrors } };
+  const endpoint = "https://discovery.example.org/";
+  const ntp = ["time.example.org"];
+  const plain = { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1" };
+  const fileOf = (more: object) => {
+    const given = source({ image: { factory: "https://factory.example.org" }, ...more });
+    return { given, text: talconfig(given.cluster, given.machines, given.patches) };
+  };
+  const sorted = (documents: readonly ConfigDocument[]) =>
+    documents.toSorted((a, b) =>
+      JSON.stringify([a["kind"], a["name"]]) < JSON.stringify([b["kind"], b["name"]]) ? -1 : 1,
+    );
+
+  test.each(
+    ["v1.11.3", "v1.12.3", "v1.13.9", "v1.14.0"].flatMap((version) => [
+      [version, { enabled: true, endpoint }] as const,
+      [version, { enabled: false }] as const,
+    ]),
+  )("of %s, with discovery %j", (version, discovery) => {
+    const versions = { talos: version };
+    const whole = fileOf({ versions, network: { ...plain, ntp }, talos: { ...talos, discovery } });
+    const { patches, imageFactory } = parse(whole.text) as { patches: string[]; imageFactory: object };
+    expect(imageFactory).toEqual({ registryURL: "factory.example.org", protocol: "https" });
+    expect(patches).toHaveLength(1);
+    const without = fileOf({ versions, network: plain }).given;
+    const patched = applyPatches(
+      configOf("prod-cp-1", without).documents,
+      [{ source: "talconfig.yaml", text: patches[0] ?? "" }],
+      "talhelper",
+    );
+    expect(sorted(patched.documents)).toEqual(sorted(configOf("prod-cp-1", whole.given).documents));
+  });
+
+  test("but for passphrases, which are secrets", () => {
+    const { text } = fileOf({ talos: { diskEncryption: "static" } });
+    expect(text).toMatch(/^# talos\.diskEncryption: static is not in this file/);
+    expect(parse(text)).not.toHaveProperty("patches");
+  });
 });
 
 const examples = resolve(import.meta.dirname, "../../../../examples/talos");

@@ -34,7 +34,7 @@ export async function renderFiles(request: RenderRequest): Promise<readonly Rend
     })),
     { path: "talosconfig", text: await accessText("talosconfig", request) },
     { path: "kubeconfig", text: await accessText("kubeconfig", request) },
-    { path: "talconfig.yaml", text: talconfig(request.cluster, machines) },
+    { path: "talconfig.yaml", text: talconfig(request.cluster, machines, request.patches) },
     ...(request.cluster.endpoint.loadBalancer?.backendsManaged === "haproxy"
       ? [{ path: "haproxy.cfg", text: haproxyConfig(request.cluster, request) }]
       : []),

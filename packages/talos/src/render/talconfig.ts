@@ -5,14 +5,22 @@ import type { Machine } from "../cluster/machine.ts";
 import { isAsked } from "../cluster/machine-addresses.ts";
 import { prefixLength } from "../cluster/networks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import type { PatchTexts } from "./machine-config.ts";
+import { talhelperLeaves, talhelperSettings } from "./talhelper-settings.ts";
 
+const FACTORY = "https://factory.talos.dev";
 const NO_KUBE_PROXY = "cluster:\n  proxy:\n    disabled: true\n";
 
-/** Holds no secrets: talhelper keeps those in talsecret.yaml, which is `secrets export`'s format. */
-export function talconfig(cluster: Cluster, machines: readonly Machine[]): string {
-  const { versions, network, endpoint, addons, talos, controlPlane } = cluster;
+/**
+ * Holds no secrets: talhelper keeps those in talsecret.yaml, which is `secrets export`'s format. Patches stand in it as texts: it is
+ * written to another folder than theirs.
+ */
+export function talconfig(cluster: Cluster, machines: readonly Machine[], texts: PatchTexts): string {
+  const { versions, network, endpoint, addons, talos, controlPlane, image } = cluster;
   const version = (text: string): string => text.replace(/^v?/, "v");
-  return stringify(
+  const settings = talhelperSettings(cluster);
+  const head = talhelperLeaves(cluster).map((line) => `# ${line}\n`);
+  const file = stringify(
     {
       clusterName: cluster.metadata.name,
       talosVersion: version(versions.talos),
@@ -26,14 +34,24 @@ export function talconfig(cluster: Cluster, machines: readonly Machine[]): strin
       clusterPodNets: network.podCIDRs,
       clusterSvcNets: network.serviceCIDRs,
       cniConfig: { name: addons.cni.type === "flannel" ? "flannel" : "none" },
-      ...patchList(talos.patches.map(({ file }) => file)),
-      nodes: machines.map((machine) => nodeEntry(cluster, machine)),
-      controlPlane: {
-        ...patchList(
-          controlPlane.patches.map(({ file }) => file),
-          // Cilium does its work; talhelper knows of no such thing.
-          addons.cni.type === "cilium" ? [NO_KUBE_PROXY] : [],
+      ...(image.factory === FACTORY ? {} : { imageFactory: registryOf(image.factory) }),
+      ...patchList([
+        ...(settings === undefined ? [] : [settings]),
+        ...textsOf(
+          talos.patches.map(({ file }) => file),
+          texts,
         ),
+      ]),
+      nodes: machines.map((machine) => nodeEntry(cluster, machine, texts)),
+      controlPlane: {
+        ...patchList([
+          ...textsOf(
+            controlPlane.patches.map(({ file }) => file),
+            texts,
+          ),
+          // Cilium does its work; talhelper knows of no such thing.
+          ...(addons.cni.type === "cilium" ? [NO_KUBE_PROXY] : []),
+        ]),
         schematic: schematicOf(cluster, []),
       },
       worker: { schematic: schematicOf(cluster, []) },
@@ -41,9 +59,15 @@ export function talconfig(cluster: Cluster, machines: readonly Machine[]): strin
     // Nobody looks for what a *a1 means.
     { lineWidth: 0, aliasDuplicateObjects: false },
   );
+  return head.join("") + file;
 }
 
-function nodeEntry(cluster: Cluster, machine: Machine) {
+function registryOf(factory: string) {
+  const { protocol, host, pathname } = new URL(factory);
+  return { registryURL: `${host}${pathname.replace(/\/$/, "")}`, protocol: protocol.replace(":", "") };
+}
+
+function nodeEntry(cluster: Cluster, machine: Machine, texts: PatchTexts) {
   const { network, endpoint, image } = cluster;
   const isControlPlane = machine.role === "controlplane";
   const lengths = [network.nodeCIDR, network.nodeCIDR6 ?? network.nodeCIDR].map(prefixLength);
@@ -79,7 +103,12 @@ function nodeEntry(cluster: Cluster, machine: Machine) {
     ],
     ...(Object.keys(machine.labels).length === 0 ? {} : { nodeLabels: machine.labels }),
     ...(Object.keys(machine.taints).length === 0 ? {} : { nodeTaints: machine.taints }),
-    ...patchList(machine.patchFiles.filter((file) => !ofControlPlane.has(file))),
+    ...patchList(
+      textsOf(
+        machine.patchFiles.filter((file) => !ofControlPlane.has(file)),
+        texts,
+      ),
+    ),
     ...(machine.extensions.length === 0 ? {} : { schematic: schematicOf(cluster, machine.extensions) }),
   };
 }
@@ -94,7 +123,13 @@ function schematicOf({ image }: Cluster, extensions: readonly string[]) {
   };
 }
 
-function patchList(files: readonly string[], texts: readonly string[] = []): { patches?: readonly string[] } {
-  const patches = [...files.map((file) => `@${file}`), ...texts];
+function patchList(patches: readonly string[]): { patches?: readonly string[] } {
   return patches.length === 0 ? {} : { patches };
+}
+
+/** Their own $NAME and ${NAME} are no variables of talhelper's, which refuses those that are not set. */
+function textsOf(files: readonly string[], texts: PatchTexts): readonly string[] {
+  return files
+    .map((file) => (texts.get(file) ?? "").replaceAll(/\$(?=[A-Za-z_{])/g, () => "$$"))
+    .filter((text) => text !== "");
 }

@@ -1,0 +1,81 @@
+// Settings of cluster.yaml that talhelper has no keys for, as a patch in its talconfig.yaml. talhelper makes
+// configurations of the Talos version, whatever the cluster's contract is.
+import type { Cluster } from "../cluster/cluster.ts";
+import { writeConfig } from "../config/config-text.ts";
+import { type ConfigDocument, typedDocument } from "../config/document.ts";
+import { type ConfigContract, contractOf } from "../contract/contracts.ts";
+
+/** undefined: there are none. */
+export function talhelperSettings(cluster: Cluster): string | undefined {
+  const contract = contractOf(cluster.versions.talos);
+  const documents = [
+    ...timeServers(cluster, contract),
+    ...mirrors(cluster, contract),
+    ...discovery(cluster, contract),
+    ...kubeSpan(cluster, contract),
+    ...encryption(cluster),
+  ];
+  return documents.length === 0 ? undefined : writeConfig(documents);
+}
+
+/** What the file cannot say, because it holds no secrets. */
+export function talhelperLeaves({ talos }: Cluster): readonly string[] {
+  return talos.diskEncryption === "static"
+    ? ["talos.diskEncryption: static is not in this file: each machine's passphrase is in nodes/NAME.yaml."]
+    : [];
+}
+
+type Documents = readonly ConfigDocument[];
+
+function timeServers({ network: { ntp } }: Cluster, contract: ConfigContract): Documents {
+  if (ntp.length === 0) return [];
+  return contract.hostname === "document"
+    ? [typedDocument("TimeSyncConfig", { ntp: { servers: ntp } })]
+    : [{ machine: { time: { servers: ntp } } }];
+}
+
+function mirrors({ talos }: Cluster, contract: ConfigContract): Documents {
+  const said = Object.entries(talos.registries.mirrors);
+  if (said.length === 0) return [];
+  return contract.registries === "document"
+    ? said.map(([name, urls]) =>
+        typedDocument("RegistryMirrorConfig", { name, endpoints: urls.map((url) => ({ url })) }),
+      )
+    : [
+        {
+          machine: {
+            registries: {
+              mirrors: Object.fromEntries(said.map(([name, endpoints]) => [name, { endpoints }] as const)),
+            },
+          },
+        },
+      ];
+}
+
+function discovery({ talos }: Cluster, contract: ConfigContract): Documents {
+  const { enabled, endpoint } = talos.discovery;
+  if (contract.kubernetes === "document") {
+    const own = (fields: ConfigDocument) => [
+      typedDocument("DiscoveryServiceConfig", { name: "default", ...fields }),
+    ];
+    return !enabled ? own({ $patch: "delete" }) : endpoint === null ? [] : own({ endpoint });
+  }
+  return [
+    ...(enabled ? [] : [{ cluster: { discovery: { enabled } } }]),
+    ...(endpoint === null ? [] : [{ cluster: { discovery: { registries: { service: { endpoint } } } } }]),
+  ];
+}
+
+function kubeSpan({ talos: { kubespan: enabled } }: Cluster, contract: ConfigContract): Documents {
+  if (!enabled) return [];
+  return contract.kubeSpan === "document"
+    ? [typedDocument("KubeSpanConfig", { enabled })]
+    : [{ machine: { network: { kubespan: { enabled } } } }];
+}
+
+function encryption({ talos }: Cluster): Documents {
+  if (talos.diskEncryption !== "tpm") return [];
+  return ["STATE", "EPHEMERAL"].map((name) =>
+    typedDocument("VolumeConfig", { name, encryption: { provider: "luks2", keys: [{ slot: 0, tpm: {} }] } }),
+  );
+}
