@@ -1,8 +1,6 @@
 // talhelper's talconfig.yaml.
 import { isIP, isIPv4 } from "node:net";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { parseDocument, stringify } from "yaml";
-import { type Environment, fillEnvironment } from "../cluster/environment.ts";
 import { extensionsOfSchematic } from "../image/known-schematics.ts";
 import {
   type ImportedCluster,
@@ -19,8 +17,9 @@ import {
   type Tree,
   treeAt,
 } from "./imported-cluster.ts";
-import { strategicPatch } from "./strategic-patch.ts";
-import { settingsOf, settingsPatch, withRole } from "./talconfig-settings.ts";
+import { CNI_PATCH, type NamedFiles, TalconfigPatches } from "./talconfig-patches.ts";
+import { settingsOf, withRole } from "./talconfig-settings.ts";
+import { parseTalconfig } from "./talconfig-text.ts";
 
 export const isTalconfig = (value: unknown): value is Tree =>
   isTree(value) && "clusterName" in value && Array.isArray(value["nodes"]);
@@ -44,20 +43,14 @@ const takenOfInterfaces = new Set(
   "interface deviceSelector addresses routes vip mtu dhcp dhcpOptions".split(" "),
 );
 
-/** Minors of v1: whose configurations are of several documents, and what is written where none is said. */
-const FIRST_OF_DOCUMENTS = 12;
-const NEWEST_MINOR = 13;
-
 /** A route that names no network is one as well. */
 const DEFAULT_ROUTES: ReadonlySet<string> = new Set(["", "0.0.0.0/0", "::/0"]);
 
-export function readTalconfig(file: unknown): ImportedCluster {
-  return isTalconfig(file) ? read(file) : refuse();
+export function readTalconfig(file: unknown, files?: NamedFiles): ImportedCluster {
+  return isTalconfig(file) ? read(file, files) : refuse();
 }
 
-function read(file: Tree): ImportedCluster {
-  const patchFiles = new Map<string, string>();
-  const patchNotes: string[] = [];
+function read(file: Tree, files: NamedFiles | undefined): ImportedCluster {
   const written = listOf(file["nodes"]).filter(isTree);
   const roleOf = (node: Tree): string => (node["controlPlane"] === true ? "controlPlane" : "worker");
   const nodes = written.map((node) => withRole(node, file[roleOf(node)]));
@@ -65,24 +58,7 @@ function read(file: Tree): ImportedCluster {
   const interfaces = nodes.map(mainInterface);
   const url = URL.parse(textOf(file["endpoint"]) ?? "");
   const customization = customizationOf(first, file);
-  const patchesOf = (part: unknown, name: string): readonly string[] =>
-    listOf(treeAt(part, "patches")).flatMap((patch, at) => {
-      const text = typeof patch === "string" ? patch : "";
-      if (text.startsWith("@")) return [text.slice(1)];
-      const path = `patches/${name}-${at + 1}.yaml`;
-      const [merged, notes] = mergedPatch(path, text, file);
-      patchNotes.push(...notes);
-      if (merged === "") return [];
-      patchFiles.set(path, merged);
-      return [path];
-    });
-  const settings = (part: unknown, keys: readonly string[], name: string): readonly string[] => {
-    const text = settingsPatch(part, keys, minorOf(file));
-    if (text === "") return [];
-    const path = `patches/${name}-settings.yaml`;
-    patchFiles.set(path, text);
-    return [path];
-  };
+  const patches = new TalconfigPatches(file, files);
   // What some node says in another way is each node's own.
   const ofRole = (role: string): readonly string[] =>
     settingsOf(role === "controlPlane").filter(
@@ -126,36 +102,29 @@ function read(file: Tree): ImportedCluster {
     extensions: textsOf(treeAt(customization, "systemExtensions", "officialExtensions")),
     kernelArgs: textsOf(treeAt(customization, "extraKernelArgs")),
     factory: factoryOf(file["imageFactory"]),
-    patches: [...customPlugin(file, patchFiles), ...patchesOf(file, "all")],
-    controlPlanePatches: [
-      ...settings(file["controlPlane"], ofRole("controlPlane"), "control-plane"),
-      ...patchesOf(file["controlPlane"], "control-plane"),
-    ],
-    workerPatches: [
-      ...settings(file["worker"], ofRole("worker"), "worker"),
-      ...patchesOf(file["worker"], "worker"),
-    ],
+    patches: [...patches.ofPlugin(), ...patches.of(file, "all")],
+    controlPlanePatches: patches.ofBoth(file["controlPlane"], ofRole("controlPlane"), "control-plane"),
+    workerPatches: patches.ofBoth(file["worker"], ofRole("worker"), "worker"),
     machines: nodes.map((node, at) =>
       machine(node, file, (name) => {
         const role = roleOf(node);
         const own = settingsOf(role === "controlPlane").filter((key) => !ofRole(role).includes(key));
-        const path = `nodes/${name || at + 1}`;
-        return [...settings(node, own, path), ...patchesOf(written[at], path)];
+        return patches.ofBoth({ ...node, patches: written[at]?.["patches"] }, own, `nodes/${name || at + 1}`);
       }),
     ),
   };
-  const [cni, urls] = networkPlugin(file, patchFiles);
+  const [cni, urls] = networkPlugin(file, patches);
   return {
     ...said,
     cni,
-    patchFiles,
+    patchFiles: patches.files,
     notes: [
       "talconfig.yaml says nothing of the platform: look at providers, and at the machines' sizes.",
       "Its secrets come over with: gpvectl talos secrets import talsecret.yaml (sops too).",
       ...(urls.length === 0
         ? []
         : [`not taken over: cniConfig.urls (${urls.join(", ")}); a patch can say it.`]),
-      ...patchNotes,
+      ...patches.notes,
       ...unknownImages(file, nodes),
       ...left(file, taken, ""),
       ...left(
@@ -172,54 +141,11 @@ function read(file: Tree): ImportedCluster {
   };
 }
 
-const minorOf = (file: Tree): number =>
-  Number(/^v?1\.(\d+)\b/.exec(textOf(file["talosVersion"]) ?? "")?.[1] ?? NEWEST_MINOR);
-
 function factoryOf(said: unknown): string | undefined {
   const registry = textOf(treeAt(said, "registryURL"));
   return registry === undefined
     ? undefined
     : `${textOf(treeAt(said, "protocol")) ?? "https"}://${registry.replace(/^https?:\/\//, "")}`;
-}
-
-/** A patch as Talos takes it, and what is to be said of it. */
-function mergedPatch(path: string, text: string, file: Tree): readonly [string, readonly string[]] {
-  const operations = parseTalconfig(text);
-  if (!Array.isArray(operations)) return [text, []];
-  if (minorOf(file) < FIRST_OF_DOCUMENTS) {
-    return [
-      text,
-      [
-        `${path} is a JSON patch, which Talos takes no longer from v1.12 on: write it as a strategic merge patch.`,
-      ],
-    ];
-  }
-  const { text: merged, left: refused } = strategicPatch(operations as unknown[]);
-  const without =
-    refused.length === 0 ? "" : `, without ${refused.join(", ")}, which such patches cannot say`;
-  return [
-    merged,
-    [
-      merged === ""
-        ? `not taken over: the JSON patch ${path}: ${refused.join(", ") || "it is empty"}.`
-        : `${path} was a JSON patch, which Talos takes no longer from v1.12 on; it is a strategic merge patch now${without}: look through it.`,
-    ],
-  ];
-}
-
-/** With an environment, what it refers to is filled in as talhelper does it. */
-export function parseTalconfig(text: string, env?: Environment): unknown {
-  // "<<: *node" is how nodes that are alike are written.
-  const document = parseDocument(text, { prettyErrors: false, logLevel: "silent", merge: true });
-  if (document.errors.length > 0) return undefined;
-  const missing = env === undefined ? [] : fillEnvironment(document, env);
-  if (missing.length > 0) {
-    const [{ path, message } = { path: [], message: "" }] = missing;
-    throw new AppError("config.invalid", `${path.join(".")} ${message}`, {
-      data: { finding: "environment-missing", next: "talenv.yaml is not read: export what it says." },
-    });
-  }
-  return document.toJS({ maxAliasCount: 100 }) as unknown;
 }
 
 function refuse(): never {
@@ -295,27 +221,18 @@ function mainInterface(node: Tree): Tree {
   );
 }
 
-/** A custom network plugin's manifests are what Talos fetches by itself, as far as a patch can say it. */
-function customPlugin(file: Tree, patchFiles: Map<string, string>): readonly string[] {
-  const { name, urls } = isTree(file["cniConfig"]) ? file["cniConfig"] : {};
-  if (name !== "custom" || textsOf(urls).length === 0 || minorOf(file) > NEWEST_MINOR) return [];
-  const path = "patches/cni.yaml";
-  patchFiles.set(path, stringify({ cluster: { network: { cni: { name, urls: textsOf(urls) } } } }));
-  return [path];
-}
-
 /** Who is silent has Talos' own Flannel, unless a patch says otherwise; and the manifests that no patch has. */
 function networkPlugin(
   file: Tree,
-  patches: ReadonlyMap<string, string>,
+  patches: TalconfigPatches,
 ): readonly ["flannel" | "none", readonly string[]] {
-  const said = [...patches.values()]
+  const said = patches.texts
     .flatMap((text) => text.split(/^---$/m))
     .map((text) => textOf(treeAt(parseTalconfig(text), "cluster", "network", "cni", "name")));
   const names = [textOf(treeAt(file, "cniConfig", "name")), ...said].filter((name) => name !== undefined);
   return [
     (names.at(-1) ?? "flannel") === "flannel" ? "flannel" : "none",
-    patches.has("patches/cni.yaml") ? [] : textsOf(treeAt(file, "cniConfig", "urls")),
+    patches.files.has(CNI_PATCH) ? [] : textsOf(treeAt(file, "cniConfig", "urls")),
   ];
 }
 

@@ -163,6 +163,47 @@ worker: { nodeLabels: { role: "2" }, kernelModules: [{ name: nbd }], networkInte
     expect(file).toContain("# imageFactory: not taken over: schematicEndpoint;");
   });
 
+  describe("files that it names", () => {
+    const text = `${head}${node(`    patches: ["@./a.yaml", "@b.yaml"]
+    machineFiles: [{ path: /var/a, content: "@./text" }]`)}`;
+    const files = (contents: Readonly<Record<string, string>>) => ({
+      read: (name: string) => contents[name],
+      nameOf: (name: string) => `../old/${name}`,
+    });
+
+    test("are named from where the new file is, and read: for operations, for the network plugin, for contents", () => {
+      const { patchFiles, machines, cni } = importCluster(
+        text,
+        "t.yaml",
+        {},
+        files({
+          "./a.yaml": "cluster: { network: { cni: { name: none } } }",
+          "b.yaml": "[{ op: add, path: /machine/env/A, value: b }]",
+          "./text": "hello",
+        }),
+      );
+      expect(cni).toBe("none");
+      expect(machines[0]?.patches).toEqual([
+        "patches/nodes/cp-1-settings.yaml",
+        "../old/./a.yaml",
+        "patches/nodes/cp-1-2.yaml",
+      ]);
+      expect(patchFiles.get("patches/nodes/cp-1-2.yaml")).toBe("machine:\n  env:\n    A: b\n");
+      expect(parse(patchFiles.get("patches/nodes/cp-1-settings.yaml") ?? "")).toEqual({
+        machine: { files: [{ path: "/var/a", content: "hello" }] },
+      });
+    });
+
+    test("and are not there are told before anything is written", () => {
+      expect(() => importCluster(text, "t.yaml", {}, files({ "./a.yaml": "", "./text": "" }))).toThrow(
+        expect.objectContaining({
+          message: expect.stringContaining("names the file b.yaml, which is not there"),
+          data: expect.objectContaining({ finding: "patch-unreadable" }),
+        }),
+      );
+    });
+  });
+
   describe("what Talos has a section or a document for becomes a patch", () => {
     const settings = `    nodeLabels: { zone: a }
     nodeTaints: { own: ':NoSchedule' }

@@ -429,6 +429,25 @@ test("another tool's file becomes a valid one; nothing that is there is overwrit
   expect(other.err).toContain("explain import-unknown");
 });
 
+test("patches beside another tool's file are found from the new one", async () => {
+  mkdirSync(at("old", "patches"), { recursive: true });
+  const talconfig = `clusterName: home
+talosVersion: v1.13.9
+endpoint: https://10.0.0.11:6443
+patches: ["@./patches/a.yaml"]
+nodes: [{ hostname: cp-1, ipAddress: 10.0.0.11, controlPlane: true }]
+`;
+  writeFileSync(at("old", "talconfig.yaml"), talconfig);
+  const run = () => gpvectl.run(["talos", "import", "old/talconfig.yaml", "--out", "new/cluster.yaml"]);
+  const missing = await run();
+  expect(missing).toMatchObject({ code: 2 });
+  expect(missing.err).toContain("names the file ./patches/a.yaml, which is not there");
+  writeFileSync(at("old", "patches", "a.yaml"), "machine: { sysctls: { a: b } }\n");
+  expect(await run()).toMatchObject({ code: 0 });
+  expect(read("new", "cluster.yaml")).toContain("file: ../old/patches/a.yaml");
+  expect(await gpvectl.run(["talos", "validate", "-f", "new/cluster.yaml"])).toMatchObject({ code: 0 });
+});
+
 test("the schema is printed, a change is made in place, findings are listed", async () => {
   expect(JSON.parse((await gpvectl.run(["talos", "schema"])).out)).toMatchObject({ title: "TalosCluster" });
   await init();

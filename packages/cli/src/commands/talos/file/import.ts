@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Cli, CommandSpec } from "../../../command.ts";
@@ -41,7 +41,11 @@ async function run(cli: Cli, input: Input): Promise<void> {
     import("@gpve/talos/import/write-imported.ts"),
     import("@gpve/talos/cluster/parse-cluster.ts"),
   ]);
-  const cluster = importCluster(text, source, cli.io.env);
+  const [from, to] = [dirname(resolve(cli.io.cwd, source)), dirname(path)];
+  const cluster = importCluster(text, source, cli.io.env, {
+    read: (name) => readTextFile(resolve(from, name)),
+    nameOf: (name) => (from === to || isAbsolute(name) ? name : relative(to, resolve(from, name))),
+  });
   const written = writeImported(cluster, {
     source,
     provider: (input.text("provider") ?? "pve-api") as "pve-api",
