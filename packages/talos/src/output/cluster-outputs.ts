@@ -44,6 +44,18 @@ export function clusterOutputs({ cluster, machines }: Pick<ClusterFolder, "clust
   };
 }
 
+/** As modules of Terraform call them, where their scripts go on. */
+const familiarNames: Readonly<Record<string, SensitiveOutput>> = {
+  talos_client_configuration: "talosconfig",
+  client_configuration: "talosconfig",
+  talos_config: "talosconfig",
+  kubernetes_client_configuration: "kubeconfig",
+  kube_config: "kubeconfig",
+};
+
+export const outputName = (name: string): string =>
+  Object.hasOwn(familiarNames, name) ? (familiarNames[name] ?? name) : name;
+
 export function isSensitive(name: string): name is SensitiveOutput {
   return sensitiveOutputs.some((each) => each === name);
 }

@@ -211,7 +211,9 @@ describe("render and output", () => {
     expect(await raw("endpoint")).toBe("https://192.168.1.9:6443");
     expect(await raw("control_plane_ips")).toBe("192.168.1.10\n192.168.1.11\n192.168.1.12");
     expect(parse(await raw("talosconfig"))).toMatchObject({ context: "prod" });
+    expect(parse(await raw("talos_client_configuration"))).toMatchObject({ context: "prod" });
     expect(parse(await raw("kubeconfig"))).toMatchObject({ kind: "Config" });
+    expect(parse(await raw("kube_config"))).toMatchObject({ kind: "Config" });
     const json = JSON.parse((await gpvectl.run(["talos", "output", "-json"])).out) as { machines: unknown[] };
     expect(json.machines[0]).toMatchObject({ name: "prod-cp-1", vmid: 2000, host: "pve1" });
     expect(Object.keys(json)).not.toContain("talosconfig");

@@ -5,7 +5,7 @@ export const talosOutput: CommandSpec = {
   name: "talos output",
   summary: "print facts about the cluster for scripts",
   details:
-    "Everything by name, or one value alone with --raw. talosconfig and kubeconfig are printed only when they are asked for by name.",
+    "Everything by name, or one value alone with --raw. talosconfig and kubeconfig are printed only when they are asked for by name, also by those that modules of Terraform have for them, like talos_client_configuration.",
   options: [
     fileOption,
     jsonOption,
@@ -16,10 +16,11 @@ export const talosOutput: CommandSpec = {
   run: (cli, input) =>
     explaining(cli, async () => {
       const place = await openFolder(cli, input);
-      const { clusterOutputs, isSensitive, rawOutput, sensitiveOutputs } =
+      const { clusterOutputs, isSensitive, outputName, rawOutput, sensitiveOutputs } =
         await import("@gpve/talos/output/cluster-outputs.ts");
       const outputs = clusterOutputs(place);
-      const raw = input.text("raw");
+      const asked = input.text("raw");
+      const raw = asked === undefined ? undefined : outputName(asked);
       if (raw !== undefined && isSensitive(raw)) {
         const [{ openSecrets }, { accessText }] = await Promise.all([
           import("@gpve/talos/folder/secrets-store.ts"),
