@@ -24,6 +24,7 @@ describe("talhelper", () => {
       network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", dns: ["10.0.0.2"], mtu: 9000 },
       endpoint: { vip: "10.0.0.9", extraSANs: ["k8s.example.org"] },
       controlPlane: { patches: [{ file: "cp.yaml" }] },
+      nodes: { "prod-db-1": { vmid: 4711 } },
       pools: [
         { name: "worker", count: 2, labels: { tier: "web" } },
         { name: "db", count: 1 },
@@ -35,14 +36,24 @@ describe("talhelper", () => {
       "talconfig.yaml",
     );
     const facts = (list: typeof machines) =>
-      list.map(({ hostname, role, addresses, mac, labels }) => ({ hostname, role, addresses, mac, labels }));
+      list.map(({ hostname, role, vmid, addresses, mac, labels }) => ({
+        hostname,
+        role,
+        vmid,
+        addresses,
+        mac,
+        labels,
+      }));
     expect(facts(back.machines)).toEqual(facts(machines));
     expect(back.cluster).toMatchObject({
       versions: { talos: "v1.13.9", kubernetes: "v1.35.0" },
       network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", dns: ["10.0.0.2"], mtu: 9000 },
       endpoint: { vip: "10.0.0.9", extraSANs: ["k8s.example.org"] },
-      // Without kube-proxy, as Cilium has it.
-      controlPlane: { count: 3, patches: [1, 2].map((at) => ({ file: `patches/control-plane-${at}.yaml` })) },
+      // The machines' API for Talos' controller, ours, and without kube-proxy, as Cilium has it.
+      controlPlane: {
+        count: 3,
+        patches: [1, 2, 3].map((at) => ({ file: `patches/control-plane-${at}.yaml` })),
+      },
       addons: { cni: { type: "none" } },
     });
     expect(back.file).not.toContain("not taken over");

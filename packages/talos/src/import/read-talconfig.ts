@@ -199,6 +199,8 @@ function machine(node: Tree, file: Tree, patchesOf: (name: string) => readonly s
     isControlPlane: node["controlPlane"] === true,
     address: addresses.find(isIPv4) ?? addresses[0],
     mac: mac?.includes("*") === true ? undefined : mac,
+    // What the platform's controllers find it by says which one it is.
+    vmid: numberOf(/\bproxmox:\/\/[\w.-]+\/(\d+)\b/.exec(textsOf(node["patches"]).join("\n"))?.[1]),
     labels: textMapOf(node["nodeLabels"]),
     taints: textMapOf(node["nodeTaints"]),
     extensions: textsOf(treeAt(customizationOf(node, file), "systemExtensions", "officialExtensions")),

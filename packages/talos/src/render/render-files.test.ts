@@ -356,7 +356,12 @@ test("all files are written, those of workers without a control plane's secrets"
 
 test("talhelper's file says the same of every machine", async () => {
   const given = source(
-    { network, pools, controlPlane: { patches: [{ file: "cp.yaml" }] } },
+    {
+      network,
+      pools,
+      controlPlane: { patches: [{ file: "cp.yaml" }] },
+      addons: { ccm: { talos: { enabled: false }, proxmox: { enabled: false } } },
+    },
     { "cp.yaml": "machine: { env: { A: '${B} $C 1$' } }\n" },
   );
   const files = await renderFiles({ ...given, now: 0 });
@@ -383,13 +388,18 @@ test("talhelper's file says the same of every machine", async () => {
 });
 
 describe("what talhelper has no keys for is a patch in its file", () => {
+  const controllers = (enabled: boolean) => ({ ccm: { talos: { enabled }, proxmox: { enabled } } });
   const mirrors = { "registry.example.org": ["https://cache.example.org"] };
   const talos = { kubespan: true, diskEncryption: "tpm", registries: { mirrors } };
   const endpoint = "https://discovery.example.org/";
   const ntp = ["time.example.org"];
   const plain = { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1" };
   const fileOf = (more: object) => {
-    const given = source({ image: { factory: "https://factory.example.org" }, ...more });
+    const given = source({
+      image: { factory: "https://factory.example.org" },
+      addons: controllers(false),
+      ...more,
+    });
     return { given, text: talconfig(given.cluster, given.machines, given.patches) };
   };
   const sorted = (documents: readonly ConfigDocument[]) =>
@@ -415,6 +425,24 @@ describe("what talhelper has no keys for is a patch in its file", () => {
       "talhelper",
     );
     expect(sorted(patched.documents)).toEqual(sorted(configOf("prod-cp-1", whole.given).documents));
+  });
+
+  test.each(["v1.11.3", "v1.14.0"])("of %s, what cloud controllers need", (version) => {
+    const versions = { talos: version };
+    const own = [{ name: "worker", labels: { "topology.kubernetes.io/zone": "own" } }];
+    const whole = fileOf({ versions, pools: own, addons: controllers(true) });
+    type Patched = { patches?: string[] };
+    const file = parse(whole.text) as Patched & { controlPlane: Patched; nodes: Patched[] };
+    const without = fileOf({ versions, pools: own }).given;
+    for (const [name, at, role] of [
+      ["prod-cp-1", 0, file.controlPlane.patches?.slice(0, 1)],
+      ["prod-worker-1", 3, []],
+    ] as const) {
+      const texts = [...(file.patches ?? []), ...(role ?? []), ...(file.nodes[at]?.patches ?? [])];
+      const patches = texts.map((text) => ({ source: "talconfig.yaml", text }));
+      const patched = applyPatches(configOf(name, without).documents, patches, "talhelper");
+      expect(sorted(patched.documents)).toEqual(sorted(configOf(name, whole.given).documents));
+    }
   });
 
   test("but for passphrases, which are secrets", () => {

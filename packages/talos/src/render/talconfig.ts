@@ -6,7 +6,12 @@ import { isAsked } from "../cluster/machine-addresses.ts";
 import { prefixLength } from "../cluster/networks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { PatchTexts } from "./machine-config.ts";
-import { talhelperLeaves, talhelperSettings } from "./talhelper-settings.ts";
+import {
+  controlPlaneSettings,
+  machineSettings,
+  talhelperLeaves,
+  talhelperSettings,
+} from "./talhelper-settings.ts";
 
 const FACTORY = "https://factory.talos.dev";
 const NO_KUBE_PROXY = "cluster:\n  proxy:\n    disabled: true\n";
@@ -18,7 +23,6 @@ const NO_KUBE_PROXY = "cluster:\n  proxy:\n    disabled: true\n";
 export function talconfig(cluster: Cluster, machines: readonly Machine[], texts: PatchTexts): string {
   const { versions, network, endpoint, addons, talos, controlPlane, image } = cluster;
   const version = (text: string): string => text.replace(/^v?/, "v");
-  const settings = talhelperSettings(cluster);
   const head = talhelperLeaves(cluster).map((line) => `# ${line}\n`);
   const file = stringify(
     {
@@ -36,7 +40,7 @@ export function talconfig(cluster: Cluster, machines: readonly Machine[], texts:
       cniConfig: { name: addons.cni.type === "flannel" ? "flannel" : "none" },
       ...(image.factory === FACTORY ? {} : { imageFactory: registryOf(image.factory) }),
       ...patchList([
-        ...(settings === undefined ? [] : [settings]),
+        ...listed(talhelperSettings(cluster)),
         ...textsOf(
           talos.patches.map(({ file }) => file),
           texts,
@@ -45,6 +49,7 @@ export function talconfig(cluster: Cluster, machines: readonly Machine[], texts:
       nodes: machines.map((machine) => nodeEntry(cluster, machine, texts)),
       controlPlane: {
         ...patchList([
+          ...listed(controlPlaneSettings(cluster)),
           ...textsOf(
             controlPlane.patches.map(({ file }) => file),
             texts,
@@ -103,12 +108,13 @@ function nodeEntry(cluster: Cluster, machine: Machine, texts: PatchTexts) {
     ],
     ...(Object.keys(machine.labels).length === 0 ? {} : { nodeLabels: machine.labels }),
     ...(Object.keys(machine.taints).length === 0 ? {} : { nodeTaints: machine.taints }),
-    ...patchList(
-      textsOf(
+    ...patchList([
+      ...listed(machineSettings(cluster, machine)),
+      ...textsOf(
         machine.patchFiles.filter((file) => !ofControlPlane.has(file)),
         texts,
       ),
-    ),
+    ]),
     ...(machine.extensions.length === 0 ? {} : { schematic: schematicOf(cluster, machine.extensions) }),
   };
 }
@@ -122,6 +128,8 @@ function schematicOf({ image }: Cluster, extensions: readonly string[]) {
     },
   };
 }
+
+const listed = (text: string | undefined): readonly string[] => (text === undefined ? [] : [text]);
 
 function patchList(patches: readonly string[]): { patches?: readonly string[] } {
   return patches.length === 0 ? {} : { patches };

@@ -1,22 +1,53 @@
 // Settings of cluster.yaml that talhelper has no keys for, as a patch in its talconfig.yaml. talhelper makes
 // configurations of the Talos version, whatever the cluster's contract is.
+import { platformNames, readsTalosApi, waitsForController } from "../cluster/cloud-controllers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import type { Machine } from "../cluster/machine.ts";
 import { writeConfig } from "../config/config-text.ts";
-import { type ConfigDocument, typedDocument } from "../config/document.ts";
+import { compact, type ConfigDocument, typedDocument, unlessEmpty } from "../config/document.ts";
+import { talosApiAccess } from "../config/policies.ts";
 import { type ConfigContract, contractOf } from "../contract/contracts.ts";
 
-/** undefined: there are none. */
+/** Of all machines; undefined: there are none. */
 export function talhelperSettings(cluster: Cluster): string | undefined {
   const contract = contractOf(cluster.versions.talos);
-  const documents = [
+  return textOf([
+    ...(waitsForController(cluster) ? [{ cluster: { externalCloudProvider: { enabled: true } } }] : []),
     ...timeServers(cluster, contract),
     ...mirrors(cluster, contract),
     ...discovery(cluster, contract),
     ...kubeSpan(cluster, contract),
     ...encryption(cluster),
-  ];
-  return documents.length === 0 ? undefined : writeConfig(documents);
+  ]);
 }
+
+export function controlPlaneSettings(cluster: Cluster): string | undefined {
+  if (!readsTalosApi(cluster)) return undefined;
+  return textOf([
+    contractOf(cluster.versions.talos).kubernetes === "document"
+      ? typedDocument("KubeTalosAPIAccessConfig", talosApiAccess)
+      : { machine: { features: { kubernetesTalosAPIAccess: { enabled: true, ...talosApiAccess } } } },
+  ]);
+}
+
+/** By what the platform's controllers find it; labels of its own are talhelper's nodeLabels. */
+export function machineSettings(cluster: Cluster, machine: Machine): string | undefined {
+  const names = platformNames(cluster, machine);
+  if (names === undefined) return undefined;
+  const extraArgs = { "provider-id": names.id };
+  const labels = unlessEmpty(
+    Object.fromEntries(Object.entries(names.labels).filter(([key]) => !Object.hasOwn(machine.labels, key))),
+  );
+  if (contractOf(cluster.versions.talos).kubernetes !== "document")
+    return textOf([{ machine: compact({ kubelet: { extraArgs }, nodeLabels: labels }) }]);
+  return textOf([
+    ...(labels === undefined ? [] : [typedDocument("KubeNodeConfig", { labels })]),
+    typedDocument("KubeletConfig", { extraArgs }),
+  ]);
+}
+
+const textOf = (documents: Documents): string | undefined =>
+  documents.length === 0 ? undefined : writeConfig(documents);
 
 /** What the file cannot say, because it holds no secrets. */
 export function talhelperLeaves({ talos }: Cluster): readonly string[] {
