@@ -48,6 +48,7 @@ test("the system works by itself in these places alone", () => {
     "packages/server/src/application/vcluster/replicas/keep-replicas.ts",
     "packages/server/src/application/vcluster/standby/keep-standbys.ts",
     "packages/server/src/application/vcluster/standby/stand-down.ts",
+    "packages/server/src/application/vcluster/volumes/keep-volume-rooms.ts",
     "packages/server/src/application/vcluster/worker-moves.ts",
     "packages/server/src/presentation/listener/spice-proxy.ts",
   ]);

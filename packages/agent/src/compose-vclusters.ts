@@ -217,9 +217,12 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     clock,
     ensureComponent: (name, ctx) => components.ensure(name, versionOf(name), ctx),
   });
-  const workerKeeper = new KeepVnodes({ host, vnodes, api, clock, log, changed });
   const volumeKeeper = new KeepVolumes({ host, vnodes, api, clock, log });
-  const balancerKeeper = new KeepBalancers({ host, vnodes, api, routes: networks, clock, log });
+  const workerKeepers = [
+    new KeepVnodes({ host, vnodes, api, clock, log, changed }),
+    volumeKeeper,
+    new KeepBalancers({ host, vnodes, api, routes: networks, clock, log }),
+  ];
   const vnodeRows = new VnodeRows(vnodes, clock);
   const ways = new ClusterWays(host, front, () => forwards.routes());
   const tellWays = (): void => background(log, "telling the proxy of virtual clusters", ways.tell());
@@ -277,10 +280,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     clock,
     log,
   });
-  register(create);
-  register(restore);
   register(scale);
-  for (const operation of others) register(operation);
+  for (const operation of [create, restore, ...others]) register(operation);
   const { sleep, wake } = powerOperations({
     host,
     phases,
@@ -373,9 +374,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       if (host.list().length > 0) tellWays();
       await keeper.resume();
       for (const each of standbys.keepers) each.start();
-      workerKeeper.begin();
-      volumeKeeper.begin();
-      balancerKeeper.begin();
+      for (const each of workerKeepers) each.begin();
       power.start();
       background(log, "figures of virtual clusters", figures.follow());
       background(log, "certificates of virtual clusters", certificates.follow());
@@ -393,9 +392,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       forwards.close();
       front.close();
       keeper.close();
-      workerKeeper.close();
-      volumeKeeper.close();
-      balancerKeeper.close();
+      for (const each of workerKeepers) each.close();
       processes.leave();
     },
   };

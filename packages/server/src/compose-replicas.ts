@@ -16,7 +16,7 @@ import { taskEnd } from "./application/task/task-end.ts";
 import type { ClusterRotations } from "./application/vcluster/cluster-rotations.ts";
 import { KeepRotations } from "./application/vcluster/keep-rotations.ts";
 import { KeepPlaces } from "./application/vcluster/keep-places.ts";
-import { KeepVolumeRooms } from "./application/vcluster/keep-volume-rooms.ts";
+import { KeepVolumeRooms } from "./application/vcluster/volumes/keep-volume-rooms.ts";
 import type { QuotaView } from "./application/quota/quota-view.ts";
 import { KeepStandbys } from "./application/vcluster/standby/keep-standbys.ts";
 import type { RecordEvent } from "./application/v1/events.ts";

@@ -4,7 +4,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import { createTalosContext, type TalosRole } from "../access/talosconfig.ts";
 import { machinesOf } from "../cluster/machines.ts";
 import { writeConfig } from "../config/config-text.ts";
-import { schematicIn } from "../engine/look-at-image.ts";
+import { schematicIn } from "../engine/observe/look-at-image.ts";
 import { machineConfig } from "../render/machine-config.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { beginRotation, nextPhase, withoutOld } from "../secrets/rotation.ts";

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Cluster } from "../cluster/cluster.ts";
 import { machinesOf } from "../cluster/machines.ts";
 import { unknownDesired } from "../engine/desired.ts";
-import { guestsWorld } from "../engine/look-at-guests.ts";
+import { guestsWorld } from "../engine/observe/look-at-guests.ts";
 import { makeTrace } from "../engine/make-trace.ts";
 import type { Step } from "../plan/plan-steps.ts";
 import { stepCommand, stepText } from "../plan/step-text.ts";

@@ -15,9 +15,9 @@ import { withVersions } from "./config-parts.ts";
 import { healthyControlPlane } from "./decide/decide-disruption.ts";
 import { type Desired, wantedKubernetes } from "./desired.ts";
 import { refuseOtherDisk } from "./install-disk.ts";
-import { uuidOf } from "./look-at-machine.ts";
+import { uuidOf } from "./observe/look-at-machine.ts";
 import type { Machines } from "./machines-port.ts";
-import { addressOf } from "./observer.ts";
+import { addressOf } from "./observe/observer.ts";
 import { readyUpgrade, type UpgradeDeps, upgradeMachine } from "./upgrade-machine.ts";
 import { configured, type SeenConfig, type World } from "./world.ts";
 

@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
-import { addressOf } from "./observer.ts";
+import { addressOf } from "./observe/observer.ts";
 import { etcdHealth } from "./quorum.ts";
 import { configured, type World } from "./world.ts";
 

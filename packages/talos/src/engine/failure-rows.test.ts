@@ -16,7 +16,7 @@ import { StandInClusters } from "../testing/stand-in/cluster-etcd.ts";
 import { TalosStandIn } from "../testing/stand-in/talos-stand-in.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
-import { lookAtMachine } from "./look-at-machine.ts";
+import { lookAtMachine } from "./observe/look-at-machine.ts";
 import { OpenCluster } from "./open-cluster.ts";
 
 /** Row, what is looked for in the test's text, the test. */

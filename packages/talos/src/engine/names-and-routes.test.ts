@@ -18,7 +18,7 @@ import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { clusterStatus } from "../status/cluster-status.ts";
 import { routeProblem } from "./default-routes.ts";
-import { lookAtMachine } from "./look-at-machine.ts";
+import { lookAtMachine } from "./observe/look-at-machine.ts";
 import { OpenCluster } from "./open-cluster.ts";
 
 let secrets: SecretsBundle;

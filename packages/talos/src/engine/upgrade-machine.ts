@@ -7,7 +7,7 @@ import type { Machine } from "../cluster/machine.ts";
 import type { TalosMachine } from "../client/talos-client.ts";
 import type { Step } from "../plan/plan-steps.ts";
 import type { Desired } from "./desired.ts";
-import { schematicIn } from "./look-at-image.ts";
+import { schematicIn } from "./observe/look-at-image.ts";
 import { isOutdated, machineToUpgrade } from "./outdated.ts";
 import { hasLifecycle } from "./versions.ts";
 import { configured, type World } from "./world.ts";

@@ -9,7 +9,7 @@ import { parseCluster } from "../cluster/parse-cluster.ts";
 import { PveDriver } from "../driver/pve-driver.ts";
 import { PveshCalls } from "../driver/pvesh-calls.ts";
 import { unknownDesired } from "../engine/desired.ts";
-import { guestsWorld } from "../engine/look-at-guests.ts";
+import { guestsWorld } from "../engine/observe/look-at-guests.ts";
 import { makeTrace } from "../engine/make-trace.ts";
 import { preflight } from "../preflight/preflight.ts";
 import { FakePlatform, fakePvesh } from "../testing/fake-platform.ts";

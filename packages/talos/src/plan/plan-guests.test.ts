@@ -7,7 +7,7 @@ import { testCluster } from "../testing/test-cluster.ts";
 import { compareGuest, diskGib } from "./compare-guest.ts";
 import { guestSettings, newGuest } from "./guest-config.ts";
 import type { Desired } from "../engine/desired.ts";
-import { guestsWorld } from "../engine/look-at-guests.ts";
+import { guestsWorld } from "../engine/observe/look-at-guests.ts";
 import { makeTrace } from "../engine/make-trace.ts";
 import { testDesired } from "../testing/test-desired.ts";
 import { stepCommand, stepText } from "./step-text.ts";

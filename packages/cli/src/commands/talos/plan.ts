@@ -76,7 +76,7 @@ export async function tracePlan(
   const [{ readSecrets }, { makeTrace }, { guestsWorld }] = await Promise.all([
     import("@gpve/talos/folder/secrets-store.ts"),
     import("@gpve/talos/engine/make-trace.ts"),
-    import("@gpve/talos/engine/look-at-guests.ts"),
+    import("@gpve/talos/engine/observe/look-at-guests.ts"),
   ]);
   const options = {
     only: input.text("only") as ApplyPart | undefined,

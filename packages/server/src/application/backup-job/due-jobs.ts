@@ -19,7 +19,7 @@ import { everyDue } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
-import { noteVolumes } from "../vcluster/note-volumes.ts";
+import { noteVolumes } from "../vcluster/volumes/note-volumes.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { taskOf } from "../task/task-of.ts";
 import type { BackupJobs } from "./backup-jobs.ts";

@@ -22,7 +22,7 @@ import type { Charge } from "@gpve/domain/quota/verdict.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
 import { heldSpec, vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
-import { volumeBytesOf } from "../vcluster/volume-bytes.ts";
+import { volumeBytesOf } from "../vcluster/volumes/volume-bytes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";

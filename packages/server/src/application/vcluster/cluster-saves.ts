@@ -31,20 +31,20 @@ import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import { cacheReader } from "../v1/adapter.ts";
-import { boundedVolumes } from "./bounded-volumes.ts";
+import { boundedVolumes } from "./volumes/bounded-volumes.ts";
 import { clusterKeyOf, onlyOne } from "./cluster-names.ts";
 import { requireRoom } from "./cluster-room.ts";
 import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
 import { listBackups, listLeftBackups, tenantsWithBackups } from "./list-backups.ts";
-import { noteVolumes } from "./note-volumes.ts";
+import { noteVolumes } from "./volumes/note-volumes.ts";
 import { requireNode, requireRoomOn } from "./place-cluster.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
 import { requireTarget, type RestoreTarget } from "./restore-target.ts";
 import type { StandDown } from "./standby/stand-down.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
-import { volumeBytesOf } from "./volume-bytes.ts";
-import { requireVolumeStorage, volumesElsewhere } from "./volume-storage.ts";
+import { volumeBytesOf } from "./volumes/volume-bytes.ts";
+import { requireVolumeStorage, volumesElsewhere } from "./volumes/volume-storage.ts";
 import { requireMayBeRoot, requireWaysOut } from "./ways-out.ts";
 
 export interface ClusterSavesDeps {

@@ -15,7 +15,7 @@ import { kataOf, kataRefused } from "@gpve/domain/vcluster/vnode/kata.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { type ControlPlane, type Sized, whyClosed, whyNoControlPlane, whyNoRoom } from "./node-refusal.ts";
-import { whyNoVolumes } from "./volume-storage.ts";
+import { whyNoVolumes } from "./volumes/volume-storage.ts";
 
 export interface PlaceDeps {
   readonly records: Records;

@@ -16,7 +16,7 @@ import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import { requireRoom } from "./cluster-room.ts";
-import { volumeBytesOf } from "./volume-bytes.ts";
+import { volumeBytesOf } from "./volumes/volume-bytes.ts";
 
 export interface SetQuotaDeps {
   readonly records: Records;

@@ -3,7 +3,7 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { createAuthority, privateKeyPem } from "@gpve/kit/pki/x509.ts";
 import { describe, expect, test } from "vitest";
 import { storageCollection } from "@gpve/domain/storage/definition.ts";
-import { volumesElsewhere } from "./volume-storage.ts";
+import { volumesElsewhere } from "./volumes/volume-storage.ts";
 import { context, vclusterWorld as world } from "../../testing/vcluster-world.ts";
 
 describe("virtual clusters that reach out of themselves", () => {

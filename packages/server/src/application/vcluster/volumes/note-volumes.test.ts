@@ -4,10 +4,10 @@ import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
-import { openQuotaServer } from "../../testing/quota-world.ts";
-import { nodeRecords } from "../node/collections.ts";
+import { openQuotaServer } from "../../../testing/quota-world.ts";
+import { nodeRecords } from "../../node/collections.ts";
 import { noteVolumes } from "./note-volumes.ts";
-import { joinedNode } from "../../testing/joined-node.ts";
+import { joinedNode } from "../../../testing/joined-node.ts";
 
 const record: VirtualClusterRecord = {
   name: "demo",

@@ -4,8 +4,8 @@ import { overlayOn } from "@gpve/domain/vcluster/overlay.ts";
 import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { nodeRecords } from "../node/collections.ts";
-import { noteMove } from "../node/guest-moves.ts";
+import { nodeRecords } from "../../node/collections.ts";
+import { noteMove } from "../../node/guest-moves.ts";
 
 /** What the node that makes it is told; `id`: of the backup. */
 export async function noteVolumes(

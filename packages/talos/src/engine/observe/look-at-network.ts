@@ -1,9 +1,9 @@
 // What a machine says of its own place in the network: its name, and where what it does not know goes.
 import { given } from "@gpve/contracts/given.ts";
 import { isObject } from "@gpve/client/response-error.ts";
-import type { TalosMachine } from "../client/talos-client.ts";
-import { asked } from "./asked.ts";
-import type { SeenNetwork, SeenRoute } from "./world.ts";
+import type { TalosMachine } from "../../client/talos-client.ts";
+import { asked } from "../asked.ts";
+import type { SeenNetwork, SeenRoute } from "../world.ts";
 
 const NAMESPACE = "network";
 

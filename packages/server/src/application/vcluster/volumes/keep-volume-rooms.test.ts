@@ -4,9 +4,9 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
-import { quotasDef } from "../quota/quota-records.ts";
-import { putTenants, reportOf } from "../../testing/quota-world.ts";
-import { context, vclusterWorld } from "../../testing/vcluster-world.ts";
+import { quotasDef } from "../../quota/quota-records.ts";
+import { putTenants, reportOf } from "../../../testing/quota-world.ts";
+import { context, vclusterWorld } from "../../../testing/vcluster-world.ts";
 import { KeepVolumeRooms } from "./keep-volume-rooms.ts";
 
 const GIB = 2 ** 30;

@@ -1,9 +1,9 @@
 // What a machine says on its serial line while it is waited for: told while it takes long, and with the failure when it
 // does not come up.
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { Driver, GuestConsole } from "../driver/driver.ts";
-import type { Step } from "../plan/plan-steps.ts";
-import type { World } from "./world.ts";
+import type { Driver, GuestConsole } from "../../driver/driver.ts";
+import type { Step } from "../../plan/plan-steps.ts";
+import type { World } from "../world.ts";
 
 /** Machines boot for the first time in these; on those of later steps somebody may be looking, and one listener at a time hears. */
 const FIRST_BOOTS: ReadonlySet<Step["kind"]> = new Set(["talos.reach", "talos.configure"]);

@@ -1,10 +1,10 @@
 // What machines say while they are waited for.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { expect, test, vi } from "vitest";
-import type { GuestConsole } from "../driver/driver.ts";
-import type { Step } from "../plan/plan-steps.ts";
+import type { GuestConsole } from "../../driver/driver.ts";
+import type { Step } from "../../plan/plan-steps.ts";
 import { hearMachine, listenBy } from "./hear-machine.ts";
-import type { World } from "./world.ts";
+import type { World } from "../world.ts";
 
 const reach: Step = { kind: "talos.reach", impact: "safe", subject: "a" };
 const world = { machines: new Map() } as unknown as World;

@@ -1,12 +1,12 @@
 // Machines as the platforms show them: the file's, and those that are ours by tag and identity and no longer in it.
-import { BALANCER_TAG, balancerUuid } from "../cluster/balancer.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import type { Machine } from "../cluster/machine.ts";
-import { TEMPLATE_TAG } from "../cluster/templates.ts";
-import { machineUuid } from "../machine/identity.ts";
-import { isOurs, type KnownGuest, uuidOf } from "../preflight/check-guests.ts";
-import { clusterTag, type ObservedProvider } from "../preflight/preflight.ts";
-import type { SeenGuest, SeenMachine, World } from "./world.ts";
+import { BALANCER_TAG, balancerUuid } from "../../cluster/balancer.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
+import type { Machine } from "../../cluster/machine.ts";
+import { TEMPLATE_TAG } from "../../cluster/templates.ts";
+import { machineUuid } from "../../machine/identity.ts";
+import { isOurs, type KnownGuest, uuidOf } from "../../preflight/check-guests.ts";
+import { clusterTag, type ObservedProvider } from "../../preflight/preflight.ts";
+import type { SeenGuest, SeenMachine, World } from "../world.ts";
 
 /** Nothing is known yet of what runs inside. */
 export function guestsWorld(

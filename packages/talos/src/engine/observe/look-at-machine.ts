@@ -2,13 +2,13 @@
 import { given } from "@gpve/contracts/given.ts";
 import { type AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { isObject } from "@gpve/client/response-error.ts";
-import { writeConfig } from "../config/config-text.ts";
-import type { TalosMachine } from "../client/talos-client.ts";
-import { configDifferences, ConfigReader, type ReadConfig, withVersions } from "./config-parts.ts";
+import { writeConfig } from "../../config/config-text.ts";
+import type { TalosMachine } from "../../client/talos-client.ts";
+import { configDifferences, ConfigReader, type ReadConfig, withVersions } from "../config-parts.ts";
 import { schematicIn } from "./look-at-image.ts";
 import { lookAtNetwork } from "./look-at-network.ts";
-import type { MachineAddress, Machines } from "./machines-port.ts";
-import type { SeenChange, SeenEtcd, SeenTalos } from "./world.ts";
+import type { MachineAddress, Machines } from "../machines-port.ts";
+import type { SeenChange, SeenEtcd, SeenTalos } from "../world.ts";
 
 export interface MachineQuestion extends MachineAddress {
   /** SMBIOS' one, by which the guest is known. */

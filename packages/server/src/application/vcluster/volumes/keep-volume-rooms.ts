@@ -18,12 +18,12 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { asSystem } from "../node/as-system.ts";
-import type { NodeCalls } from "../node/call-agent.ts";
-import type { QuotaView } from "../quota/quota-view.ts";
+import { asSystem } from "../../node/as-system.ts";
+import type { NodeCalls } from "../../node/call-agent.ts";
+import type { QuotaView } from "../../quota/quota-view.ts";
 import { boundsStorage } from "./bounded-volumes.ts";
-import { requireRoom } from "./cluster-room.ts";
-import { runtimeOn } from "./replicas/replica-nodes.ts";
+import { requireRoom } from "../cluster-room.ts";
+import { runtimeOn } from "../replicas/replica-nodes.ts";
 import { volumeBytesOf } from "./volume-bytes.ts";
 
 export interface KeepVolumeRoomsDeps {

@@ -1,17 +1,17 @@
 // Looks at everything anew: platforms, machines, Kubernetes.
 import { given } from "@gpve/contracts/given.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import type { Machine } from "../cluster/machine.ts";
-import type { Driver } from "../driver/driver.ts";
-import type { Kubernetes } from "../kubernetes/kubernetes.ts";
-import { machineUuid } from "../machine/identity.ts";
-import { lookAtProvider } from "../preflight/preflight.ts";
-import { ConfigReader, type ReadConfig } from "./config-parts.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
+import type { Machine } from "../../cluster/machine.ts";
+import type { Driver } from "../../driver/driver.ts";
+import type { Kubernetes } from "../../kubernetes/kubernetes.ts";
+import { machineUuid } from "../../machine/identity.ts";
+import { lookAtProvider } from "../../preflight/preflight.ts";
+import { ConfigReader, type ReadConfig } from "../config-parts.ts";
 import { guestsWorld } from "./look-at-guests.ts";
 import { lookAtMachine } from "./look-at-machine.ts";
-import type { Machines } from "./machines-port.ts";
-import type { SeenAddon, SeenKubernetes, SeenMachine, SeenTalos, World } from "./world.ts";
+import type { Machines } from "../machines-port.ts";
+import type { SeenAddon, SeenKubernetes, SeenMachine, SeenTalos, World } from "../world.ts";
 
 export interface ObserverDeps {
   readonly cluster: Cluster;

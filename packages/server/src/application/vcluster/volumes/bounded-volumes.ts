@@ -1,6 +1,6 @@
 import type { Fields } from "@gpve/contracts/json-object.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import type { QuotaView } from "../quota/quota-view.ts";
+import type { QuotaView } from "../../quota/quota-view.ts";
 
 /** Where a tenant's storage is bounded, volumes have what the cluster was given, and nothing unless that was said. */
 export function boundedVolumes(quotas: Pick<QuotaView, "quotasOn">, tenant: string, spec: Fields): Fields {
