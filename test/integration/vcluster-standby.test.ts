@@ -2,6 +2,7 @@
 // answered, at the address that clients know, and the node that comes back gives way. A long run (GPVE_VC_STANDBY=1).
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { type TestLab, newLab, tracesOf } from "../support/lab.ts";
@@ -97,6 +98,36 @@ tiers("a virtual cluster of tier %s with a standby", (tier) => {
     await expect.poll(() => inSync(), POLL).toMatchObject({ status: "True" });
     expect(await missing()).toEqual([]);
   }, 900_000);
+
+  test.runIf(tier === "Standard")(
+    "takes writes, and stays where it is, while the agents of its nodes are away",
+    async () => {
+      const { node, standby } = await shown();
+      const follower = standby?.node ?? "";
+      await lab.fault("kill", node, "--agent-only");
+      const began = performance.now();
+      let slowest = 0;
+      const writeTimed = async (): Promise<void> => {
+        const at = performance.now();
+        expect(await write(`no-agent-${written.length}`)).toBe(true);
+        slowest = Math.max(slowest, performance.now() - at);
+      };
+      // Longer than a node whose store nobody hears keeps its clusters.
+      while (performance.now() - began < 80_000) {
+        await writeTimed();
+        await sleep(2_000);
+      }
+      expect((await shown()).node).toBe(node);
+      await lab.fault("kill", follower, "--agent-only");
+      for (let at = 0; at < 5; at++) await writeTimed();
+      console.info(`without agents a write took ${Math.round(slowest)} ms at most`);
+      for (const each of [node, follower]) await lab.fault("heal", each);
+      await expect.poll(() => inSync(), POLL).toMatchObject({ status: "True" });
+      expect(await shown()).toMatchObject({ node, standby: { node: follower }, phase: "Running" });
+      expect(await missing()).toEqual([]);
+    },
+    900_000,
+  );
 
   test("runs on the other node with everything that was answered when its own loses its power", async () => {
     const { node: lost, standby } = await shown();
