@@ -32,9 +32,6 @@ import { rotateOperations } from "./application/vcluster/rotate/rotate-operation
 import { rotatePart, takeAuthorityRoutes } from "./application/vcluster/rotate/rotate-part.ts";
 import { rotateRoutes } from "./application/vcluster/rotate/rotate-routes.ts";
 import { KeepClusters } from "./application/vcluster/keep-clusters.ts";
-import { KeepBalancers } from "./application/vnode/keep-balancers.ts";
-import { KeepVolumes } from "./application/vnode/keep-volumes.ts";
-import { KeepVnodes } from "./application/vnode/keep-vnodes.ts";
 import { patientApi } from "./application/vnode/patient-api.ts";
 import { VnodeRows } from "./application/vnode/vnode-rows.ts";
 import { workerComponent } from "./application/vnode/worker-component.ts";
@@ -43,6 +40,7 @@ import { Workers } from "./application/vnode/workers.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
 import { type ClusterMoveOthers, composeClusterMoves } from "./compose-cluster-moves.ts";
 import { composeClusterSaves } from "./compose-cluster-saves.ts";
+import { composeWorkerKeepers } from "./compose-worker-keepers.ts";
 import { type ComposedStandbys, composeStandbys } from "./compose-standbys.ts";
 import type { ComposedComponents } from "./compose-components.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
@@ -61,6 +59,8 @@ import { clusterApi } from "./infrastructure/vcluster/cluster-api.ts";
 import { LinuxClusterHost } from "./infrastructure/vcluster/linux-cluster-host.ts";
 import { LinuxVnodeHost } from "./infrastructure/vnode/linux-vnode-host.ts";
 import { FileFormerPlaces } from "./infrastructure/vcluster/proxy/file-former-places.ts";
+import { readCdi } from "./infrastructure/vnode/devices/read-cdi.ts";
+import { VnodeDevices } from "./infrastructure/vnode/devices/vnode-devices.ts";
 import { MachineImages } from "./infrastructure/vnode/machine/machine-images.ts";
 import {
   MachineVnodeHost,
@@ -195,7 +195,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   };
   const kata = (): Promise<KataRuntime> => findKata({ exec, files: hostFiles });
   const volumeStorage = volumesOn(parts.storages);
-  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs, kata, volumeStorage });
+  const devices = new VnodeDevices({ folder, read: readCdi });
+  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs, kata, volumeStorage, devices });
   const machineImages = new MachineImages({
     ...programs,
     cache: process.env["GPVE_IMAGE_CACHE"] ?? data.file("agent", "images"),
@@ -217,9 +218,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     clock,
     ensureComponent: (name, ctx) => components.ensure(name, versionOf(name), ctx),
   });
-  const workerKeeper = new KeepVnodes({ host, vnodes, api, clock, log, changed });
-  const volumeKeeper = new KeepVolumes({ host, vnodes, api, clock, log });
-  const balancerKeeper = new KeepBalancers({ host, vnodes, api, routes: networks, clock, log });
+  const ofNode = { host, clock, log, changed };
+  const workerKeepers = composeWorkerKeepers({ ...ofNode, vnodes, devices, api, routes: networks });
   const vnodeRows = new VnodeRows(vnodes, clock);
   const ways = new ClusterWays(host, front, () => forwards.routes());
   const tellWays = (): void => background(log, "telling the proxy of virtual clusters", ways.tell());
@@ -297,6 +297,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const asked = {
     host,
     vnodes,
+    devices,
     components: components.store,
     catalogue: components.catalogue,
     engine,
@@ -370,9 +371,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       if (host.list().length > 0) tellWays();
       await keeper.resume();
       for (const each of standbys.keepers) each.start();
-      workerKeeper.begin();
-      volumeKeeper.begin();
-      balancerKeeper.begin();
+      for (const each of workerKeepers) each.begin();
       power.start();
       background(log, "figures of virtual clusters", figures.follow());
       background(log, "certificates of virtual clusters", certificates.follow());
@@ -390,9 +389,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       forwards.close();
       front.close();
       keeper.close();
-      workerKeeper.close();
-      volumeKeeper.close();
-      balancerKeeper.close();
+      for (const each of workerKeepers) each.close();
       processes.leave();
     },
   };

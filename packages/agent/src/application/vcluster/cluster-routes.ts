@@ -14,7 +14,7 @@ import {
   type KeptClusters,
   calledOf,
 } from "@gpve/domain/vcluster/ports.ts";
-import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { ClusterApi, VnodeDeviceHost, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { readClusterQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/free-networks.ts";
@@ -27,7 +27,12 @@ import {
   shownVirtualClusterSpec,
   type VirtualClusterSpec,
 } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { extraVnodes, totalWorkers, withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import {
+  extraVnodes,
+  totalWorkers,
+  wantedVnodes,
+  withWorkers,
+} from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
@@ -63,6 +68,7 @@ type ClusterRoute =
 export interface ClusterRouteDeps {
   readonly host: KeptClusters & ClusterAuthority & ClusterKubeconfigs & ClusterGround & ClusterParts;
   readonly vnodes: Pick<VnodeHost, "list" | "pods" | "volumes">;
+  readonly devices: Pick<VnodeDeviceHost, "require">;
   readonly api: ClusterApi;
   readonly clock: Pick<Clock, "now">;
   readonly components: Pick<ComponentStore, "list">;
@@ -112,6 +118,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       requireFreeNetworks(wanted, deps.hostNetworks());
       if (totalWorkers(wanted) > 0) requireGuard(version);
       if (wanted.isolationLevel === "L2") await deps.requireKata();
+      await deps.devices.require(vcluster, wantedVnodes(wanted, deps.vnodes.list(vcluster)));
       if (wanted.volumeStorage !== undefined) await deps.volumeStorage(wanted.volumeStorage);
       if (wanted.oidc !== undefined) await deps.requireIssuer(wanted.oidc, version);
       const before = host.get(vcluster);
@@ -171,7 +178,10 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       if (workers > 0) requireGuard(version);
       requireNoVolumes(deps.vnodes, name, wanted);
       const args = { name, workers, ...given({ pool }) };
-      return deps.awake(name).then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
+      return deps.devices
+        .require(name, wantedVnodes(wanted, deps.vnodes.list(name)))
+        .then(() => deps.awake(name))
+        .then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": work(WAKE_CLUSTER, ALLOWED.wake),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": ({ mode, ...asked }, ctx) =>

@@ -10,6 +10,7 @@ import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
 import { FakeClusterHost } from "../../testing/fake-cluster-host.ts";
+import { FakeVnodeDevices } from "../../testing/fake-vnode-devices.ts";
 import { FakeClusterApi, FakeVnodeHost } from "../../testing/fake-vnode-host.ts";
 import { Workers } from "../vnode/workers.ts";
 import { clusterOperations, CREATE_CLUSTER } from "./cluster-operations.ts";
@@ -69,9 +70,11 @@ async function world(here: readonly string[] = ["1.36.4"]) {
   engine.register(scale);
   for (const operation of others) engine.register(operation);
   await engine.start();
+  const devices = new FakeVnodeDevices();
   const routes = clusterRoutes({
     host,
     vnodes,
+    devices,
     engine,
     clock,
     api: async (_cluster, { path }) =>
@@ -103,7 +106,7 @@ async function world(here: readonly string[] = ["1.36.4"]) {
     return ended.state === "done" ? "done" : `${ended.state}: ${ended.error ?? ""}`;
   };
   const make = (spec: object = {}) => run("POST /gpve/nodes/{node}/vclusters", { spec });
-  return { host, run, make, routes, brought, vnodes, api, clock, bindings, awoken };
+  return { host, run, make, routes, brought, vnodes, devices, api, clock, bindings, awoken };
 }
 const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
 const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";
@@ -152,6 +155,25 @@ describe("the quota of a virtual cluster", () => {
     expect(host.get("demo")?.spec).toMatchObject({ volumeBytes: 3 * 2 ** 30 });
     expect(host.get("demo")?.spec).not.toHaveProperty("workerQuota");
     expect(() => routes[route]({ ...asked, tenant: "lab" }, ctx)).toThrow("there is no virtual cluster");
+  });
+});
+
+describe("devices of workers", () => {
+  const asked = { workerNodes: { count: 1, devices: { "example.com/gpu": 1 } } };
+
+  test("are refused by a node that has too few, and nothing is left", async () => {
+    const { make, host } = await world();
+    await expect(make(asked)).rejects.toThrow("0 example.com/gpu of 1 are free");
+    expect(host.list()).toEqual([]);
+  });
+
+  test("are looked at again when there shall be more workers", async () => {
+    const { make, run, devices, vnodes } = await world();
+    devices.has.set("example.com/gpu", 2);
+    expect(await make(asked)).toBe("done");
+    expect(vnodes.list("demo")[0]?.devices).toEqual({ "example.com/gpu": 1 });
+    await expect(run(at("scale"), { workers: 3 })).rejects.toThrow("2 example.com/gpu of 3 are free");
+    expect(await run(at("scale"), { workers: 2 })).toBe("done");
   });
 });
 

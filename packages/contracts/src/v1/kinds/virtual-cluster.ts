@@ -4,7 +4,7 @@ import type { KindDeclaration } from "../kind.ts";
 import { allOf, privilege, toChange, toRead } from "../permission.ts";
 import { vcSchedulingFields } from "../scheduling.ts";
 import { VC_PHASES } from "../vc-phase.ts";
-import { closed, labels, pools, resources, sizes } from "./worker-fields.ts";
+import { closed, devices, labels, pools, resources, sizes } from "./worker-fields.ts";
 
 const count = Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 0 }));
 const oidc = Type.Object(
@@ -110,6 +110,7 @@ export const virtualClusterKind: KindDeclaration = {
             ),
             count,
             resources,
+            devices: Type.Optional(devices),
             pools: Type.Optional(pools),
             nodeSelector: Type.Optional({ ...labels, description: "Labels of the node that gets it." }),
             privileged: Type.Optional(

@@ -17,12 +17,17 @@ export const resources = sizes(
   "Of each worker: 2Gi, or bytes; default 2Gi.",
 );
 export const labels = Type.Record(Type.String(), Type.String());
+export const devices = Type.Record(Type.String(), Type.Integer({ minimum: 0, maximum: 64 }), {
+  description:
+    'Devices of its node that each worker has for its pods alone, by kind: {"nvidia.com/gpu": 1}. The node\'s administrator has described them (CDI). Level L1; needs Sys.Modify and Sys.Console on /.',
+});
 export const pools = Type.Array(
   Type.Object(
     {
       name: Type.String({ description: "Its workers are called NAME-1 and so on." }),
       count: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 1 })),
       resources,
+      devices: Type.Optional(devices),
       labels: Type.Optional({ ...labels, description: "That each of its workers has in the cluster." }),
       taints: Type.Optional(
         Type.Array(

@@ -21,6 +21,7 @@ import {
   requireNewCluster,
   type VirtualClusterSpec,
 } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { devicesIn } from "@gpve/domain/vcluster/devices/worker-devices.ts";
 import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -226,8 +227,10 @@ export class VirtualClusters {
     const { node, tenant } = record;
     requireWhole(this.#deps.board, record, "scale");
     const view = this.#deps.board.get(node);
-    if (view !== undefined && workers > workersIn(record.spec, pool))
-      requireRoomOn(view, withWorkers(record.spec, pool, workers));
+    if (workers > workersIn(record.spec, pool)) {
+      if (Object.keys(devicesIn(record.spec, pool)).length > 0) requireMayBeRoot(record.spec, ctx);
+      if (view !== undefined) requireRoomOn(view, withWorkers(record.spec, pool, workers));
+    }
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
     const before = await this.#takeRoom(key, pool, workers);
     let isTaken = false;

@@ -1,0 +1,16 @@
+// Wires what looks after workers of virtual clusters again and again.
+import { KeepBalancers, type KeepBalancersDeps } from "./application/vnode/keep-balancers.ts";
+import { KeepDevices, type KeepDevicesDeps } from "./application/vnode/keep-devices.ts";
+import { KeepVnodes, type KeepVnodesDeps } from "./application/vnode/keep-vnodes.ts";
+import { KeepVolumes, type KeepVolumesDeps } from "./application/vnode/keep-volumes.ts";
+
+type WorkerKeeperParts = KeepVnodesDeps & KeepVolumesDeps & KeepBalancersDeps & KeepDevicesDeps;
+
+interface WorkerKeeper {
+  begin(): void;
+  close(): void;
+}
+
+export function composeWorkerKeepers(parts: WorkerKeeperParts): readonly WorkerKeeper[] {
+  return [new KeepVnodes(parts), new KeepVolumes(parts), new KeepBalancers(parts), new KeepDevices(parts)];
+}
