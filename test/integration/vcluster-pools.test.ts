@@ -1,5 +1,5 @@
-// Pools of workers, addresses of load balancers and the way out, on a real virtual cluster.
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+// Pools of workers, devices of their node, addresses of load balancers and the way out, on a real virtual cluster.
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -13,6 +13,7 @@ import {
   components,
   ctl,
   kubectl as kubectlOf,
+  pidOf,
   startWithComponents,
   type Said,
 } from "../support/vclusters.ts";
@@ -23,6 +24,14 @@ if (!canRunClusters)
 
 const IMAGE = "gpve.local/busybox:1";
 const taint = { key: "dedicated", value: "build", effect: "NoSchedule" };
+/** Described as a vendor's tool would, of devices that every machine has. */
+const GPU = "example.com/gpu";
+const described = `/var/run/cdi/gpve-pools-${process.pid}.json`;
+const device = (name: string, hostPath: string) => ({
+  name,
+  containerEdits: { deviceNodes: [{ path: "/dev/fake-gpu", hostPath }], env: [`FAKE_GPU=${name}`] },
+});
+const devices = [device("zero", "/dev/zero"), device("full", "/dev/full")];
 let gpve: Gpve;
 let outside: OutsideHost;
 /** Not in the data directory, which no storage may be in. */
@@ -68,9 +77,12 @@ function page(host: string): Promise<string | undefined> {
 describe.skipIf(!canRunClusters)("a virtual cluster with pools", () => {
   beforeAll(async () => {
     outside = await outsideHost("words from outside");
+    mkdirSync("/var/run/cdi", { recursive: true, mode: 0o755 });
+    writeFileSync(described, JSON.stringify({ cdiVersion: "0.5.0", kind: GPU, devices }), { mode: 0o644 });
     gpve = await startWithComponents();
     const small = { cpu: "500m", memory: "512Mi" };
-    const pools = [{ name: "build", count: 1, resources: small, labels: { disk: "fast" }, taints: [taint] }];
+    const more = { labels: { disk: "fast" }, taints: [taint], devices: { [GPU]: 1 } };
+    const pools = [{ name: "build", count: 1, resources: small, ...more }];
     const body = {
       name: "demo",
       workerNodes: { count: 1, resources: small, pools },
@@ -91,6 +103,7 @@ describe.skipIf(!canRunClusters)("a virtual cluster with pools", () => {
     await endClustersOf(gpve.data);
     await gpve.stop();
     await outside.remove();
+    rmSync(described, { force: true });
     rmSync(gpve.data, { recursive: true, force: true });
     rmSync(fast(), { recursive: true, force: true });
   });
@@ -111,6 +124,37 @@ describe.skipIf(!canRunClusters)("a virtual cluster with pools", () => {
     );
     await kubectl("delete", "pod/stranger");
   });
+
+  test("gives a pod the device that is its worker's alone, and another waits until it is free", async () => {
+    const resources = { limits: { [GPU]: "1" } };
+    const tolerations = [{ key: "dedicated", operator: "Exists" }];
+    const wants = (name: string) => {
+      const plain = pod(name, "exec sleep 1000000", { tolerations });
+      const containers = plain.spec.containers.map((main) => ({ ...main, resources }));
+      return { ...plain, spec: { ...plain.spec, containers } };
+    };
+    await apply(wants("first"));
+    expect((await kubectl("wait", "pod/first", "--for=condition=Ready", "--timeout=180s")).code).toBe(0);
+    const look = "echo $FAKE_GPU; head -c 2 /dev/fake-gpu | od -An -tx1";
+    const seen = async (name: string) =>
+      (await kubectl("exec", name, "--", "sh", "-c", look)).out.split(/\s+/);
+    expect(await seen("first")).toEqual(["zero", "00", "00", ""]);
+    // Neither is what the worker does not have, nor what others of it did not ask for.
+    expect((await kubectl("exec", "builder", "--", "ls", "/dev/fake-gpu")).code).toBe(1);
+    await apply(wants("second"));
+    const why = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].message}";
+    await until("the second is told why it waits", async () =>
+      (await kubectl("get", "pod", "second", "-o", why)).out.includes(`Insufficient ${GPU}`),
+    );
+    // A kubelet that begins anew has forgotten who offers devices.
+    process.kill(pidOf(gpve, "demo.w1-kubelet"), "SIGKILL");
+    await kubectl("delete", "pod/first");
+    expect((await kubectl("wait", "pod/second", "--for=condition=Ready", "--timeout=180s")).code).toBe(0);
+    expect(await seen("second")).toEqual(["zero", "00", "00", ""]);
+    await kubectl("delete", "pod/second");
+    const { err } = await ctl(gpve, "vc", "scale", "demo", "--pool", "build", "--workers", "3");
+    expect(err).toContain(`its workers would have 3 ${GPU}, and the node offers 2`);
+  }, 600_000);
 
   test("gives a Service of type LoadBalancer an address that answers on the node", async () => {
     const serves = "mkdir /tmp/w; echo balanced > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w";

@@ -101,6 +101,8 @@ const OTHERS: Readonly<Record<string, string>> = {
     "it notes what it is sent; what real ones do with bytes is tested on sockets (move-channel.test.ts)",
   MoveServers:
     "it moves a record from node to node; what servers make of that is tested where they do (guest-moves.test.ts)",
+  VnodeDeviceHost:
+    "it counts; who gets which device, and what a kubelet is told, is tested on files and sockets (vnode-devices.test.ts)",
   VnodeHost:
     "the real one needs Kubernetes: what it does is tested on it (test/integration/vcluster-workers.test.ts)",
   SnapshotHost: "PVE's snapshot suite decides what it does (test/conformance/qemu-snapshot.test.ts)",

@@ -10,6 +10,7 @@ export interface ProtoRoot {
 
 const known: readonly ProtoRoot[] = [
   { proto: "packages/contracts/proto", out: "packages/contracts/src/gen/proto" },
+  { proto: "packages/agent/proto", out: "packages/agent/src/gen/proto" },
   { proto: "packages/store/proto", out: "packages/store/src/gen/proto" },
   { proto: "packages/talos/proto", out: "packages/talos/src/gen/proto" },
 ];

@@ -32,9 +32,6 @@ import { rotateOperations } from "./application/vcluster/rotate/rotate-operation
 import { rotatePart, takeAuthorityRoutes } from "./application/vcluster/rotate/rotate-part.ts";
 import { rotateRoutes } from "./application/vcluster/rotate/rotate-routes.ts";
 import { KeepClusters } from "./application/vcluster/keep-clusters.ts";
-import { KeepBalancers } from "./application/vnode/keep-balancers.ts";
-import { KeepVolumes } from "./application/vnode/keep-volumes.ts";
-import { KeepVnodes } from "./application/vnode/keep-vnodes.ts";
 import { patientApi } from "./application/vnode/patient-api.ts";
 import { VnodeRows } from "./application/vnode/vnode-rows.ts";
 import { workerComponent } from "./application/vnode/worker-component.ts";
@@ -43,6 +40,7 @@ import { Workers } from "./application/vnode/workers.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
 import { type ClusterMoveOthers, composeClusterMoves } from "./compose-cluster-moves.ts";
 import { composeClusterSaves } from "./compose-cluster-saves.ts";
+import { composeWorkerKeepers } from "./compose-worker-keepers.ts";
 import { type ComposedStandbys, composeStandbys } from "./compose-standbys.ts";
 import type { ComposedComponents } from "./compose-components.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
@@ -58,9 +56,12 @@ import { ClusterFigures } from "./infrastructure/vcluster/cluster-figures.ts";
 import { ClusterNetworks } from "./infrastructure/vcluster/network/cluster-network.ts";
 import { ClusterStores } from "./infrastructure/vcluster/cluster-stores.ts";
 import { clusterApi } from "./infrastructure/vcluster/cluster-api.ts";
+import type { KubeCredentials } from "./infrastructure/vcluster/kube-api.ts";
 import { LinuxClusterHost } from "./infrastructure/vcluster/linux-cluster-host.ts";
 import { LinuxVnodeHost } from "./infrastructure/vnode/linux-vnode-host.ts";
 import { FileFormerPlaces } from "./infrastructure/vcluster/proxy/file-former-places.ts";
+import { readCdi } from "./infrastructure/vnode/devices/read-cdi.ts";
+import { VnodeDevices } from "./infrastructure/vnode/devices/vnode-devices.ts";
 import { MachineImages } from "./infrastructure/vnode/machine/machine-images.ts";
 import {
   MachineVnodeHost,
@@ -176,7 +177,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     clock,
     log,
   });
-  const api = clusterApi((cluster) => host.credentials(cluster));
+  const credentials = (cluster: KeptCluster): Promise<KubeCredentials> => host.credentials(cluster);
+  const api = clusterApi(credentials);
   const versionOf = (name: string): string => workerComponent(components.store, components.catalogue, name);
   const programs = {
     program: (name: string, program: string) => components.store.program(name, versionOf(name), program),
@@ -195,7 +197,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   };
   const kata = (): Promise<KataRuntime> => findKata({ exec, files: hostFiles });
   const volumeStorage = volumesOn(parts.storages);
-  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs, kata, volumeStorage });
+  const devices = new VnodeDevices({ folder, read: readCdi });
+  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs, kata, volumeStorage, devices });
   const machineImages = new MachineImages({
     ...programs,
     cache: process.env["GPVE_IMAGE_CACHE"] ?? data.file("agent", "images"),
@@ -217,12 +220,14 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     clock,
     ensureComponent: (name, ctx) => components.ensure(name, versionOf(name), ctx),
   });
-  const volumeKeeper = new KeepVolumes({ host, vnodes, api, clock, log });
-  const workerKeepers = [
-    new KeepVnodes({ host, vnodes, api, clock, log, changed }),
-    volumeKeeper,
-    new KeepBalancers({ host, vnodes, api, routes: networks, clock, log }),
-  ];
+  const ofNode = { host, clock, log, changed };
+  const { workerKeepers, volumeKeeper } = composeWorkerKeepers({
+    ...ofNode,
+    vnodes,
+    devices,
+    api,
+    routes: networks,
+  });
   const vnodeRows = new VnodeRows(vnodes, clock);
   const ways = new ClusterWays(host, front, () => forwards.routes());
   const tellWays = (): void => background(log, "telling the proxy of virtual clusters", ways.tell());
@@ -230,12 +235,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     tellWays();
     changed();
   });
-  const figures = new ClusterFigures({
-    host,
-    credentials: (cluster) => host.credentials(cluster),
-    clock,
-    log,
-  });
+  const figures = new ClusterFigures({ host, credentials, clock, log });
   const zone = (): ZoneOffset => zoneOffset(Intl.DateTimeFormat().resolvedOptions().timeZone);
   const power = new ClusterPower({ host, front, ways, engine, clock, log, zone });
   const keeper = new KeepClusters({ host, clock, log, changed });
@@ -298,6 +298,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const asked = {
     host,
     vnodes,
+    devices,
     components: components.store,
     catalogue: components.catalogue,
     engine,

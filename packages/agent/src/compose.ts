@@ -59,6 +59,7 @@ import { keepGuestNetwork, makeGuestNetwork } from "./infrastructure/net/nat/mak
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
 import { createMappingChecks } from "./application/devices/check-mappings.ts";
 import { keepMappedDirectories } from "./application/devices/mapped-directories.ts";
+import { deviceFacts } from "./infrastructure/vnode/devices/read-cdi.ts";
 import { listMdevTypes } from "./infrastructure/host/mdev-types.ts";
 import { LinuxHostMemory } from "./infrastructure/host/host-memory.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
@@ -98,6 +99,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     triedFile: triedGuestsFile(data.file("agent")),
     confinement: () => confinementCapability(runExec),
     kata: () => kataCapability({ exec: runExec, files: hostFiles }),
+    devices: () => deviceFacts(),
     ...given({ qemuBinary: settings.qemuBinary }),
   });
   await facts.load();

@@ -9,6 +9,7 @@ import { ClusterPhases } from "../application/vcluster/cluster-phases.ts";
 import { clusterRoutes } from "../application/vcluster/cluster-routes.ts";
 import { Workers } from "../application/vnode/workers.ts";
 import { FakeClusterHost } from "./fake-cluster-host.ts";
+import { FakeVnodeDevices } from "./fake-vnode-devices.ts";
 import { FakeClusterApi, FakeVnodeHost } from "./fake-vnode-host.ts";
 
 const kubernetes: Component = {
@@ -75,9 +76,11 @@ export async function clustersWorld(here: readonly string[] = ["1.36.4"]) {
     await next.engine.start();
     return between;
   };
+  const devices = new FakeVnodeDevices();
   const routes = clusterRoutes({
     host,
     vnodes,
+    devices,
     engine,
     clock,
     api: async (_cluster, { path }) =>
@@ -109,7 +112,7 @@ export async function clustersWorld(here: readonly string[] = ["1.36.4"]) {
     return ended.state === "done" ? "done" : `${ended.state}: ${ended.error ?? ""}`;
   };
   const make = (spec: object = {}) => run("POST /gpve/nodes/{node}/vclusters", { spec });
-  return { host, run, make, routes, brought, vnodes, api, clock, bindings, awoken, restart };
+  return { host, run, make, routes, brought, vnodes, devices, api, clock, bindings, awoken, restart };
 }
 export const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
 export const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";

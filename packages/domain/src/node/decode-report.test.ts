@@ -55,6 +55,7 @@ const facts: Required<NodeFacts> = {
     { name: "vmbr0", up: true, vlanAware: true, mtu: 1500, addresses: ["10.0.0.1/24"], ports: ["eth0"] },
   ],
   gpus: [{ uuid: "u", model: "m", memoryBytes: 1, driver: "d" }],
+  devices: [{ kind: "nvidia.com/gpu", count: 2 }],
   cgroupVersion: 1,
   qemu: {
     version: "7.2",

@@ -235,6 +235,14 @@ function decodeFacts(json: unknown): NodeFacts {
       memoryBytes: number(gpu, "memoryBytes"),
       driver: optionalText(gpu, "driver"),
     })),
+    ...(row["devices"] === undefined
+      ? {}
+      : {
+          devices: rows("devices").map((device) => ({
+            kind: text(device, "kind"),
+            count: number(device, "count"),
+          })),
+        }),
     cgroupVersion: row["cgroupVersion"] === 1 ? 1 : 2,
     ...(row["qemu"] === undefined ? {} : { qemu: decodeQemu(row["qemu"]) }),
     accelerator:

@@ -99,6 +99,8 @@ export interface NodeFacts {
     readonly memoryBytes: number;
     readonly driver: string;
   }[];
+  /** What its administrator has described for containers (CDI), by kind; absent: nothing. */
+  readonly devices?: readonly { readonly kind: string; readonly count: number }[];
   readonly cgroupVersion: 1 | 2;
   readonly qemu?: {
     readonly version: string;

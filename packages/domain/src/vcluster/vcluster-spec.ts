@@ -2,6 +2,12 @@
 import { given } from "@gpve/contracts/given.ts";
 import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 import { formatQuantity } from "../vm/spec/quantity.ts";
+import {
+  type DeviceCounts,
+  hasDevices,
+  readDeviceCounts,
+  shownDeviceCounts,
+} from "./devices/worker-devices.ts";
 import { type BackingStore, BACKING_STORES, readExternalEndpoints, TIER_STORES } from "./backing-store.ts";
 import { requireUsableNetworks } from "./free-networks.ts";
 import { invalidSpec } from "./invalid-spec.ts";
@@ -50,6 +56,8 @@ export interface VirtualClusterSpec extends ClusterQuota, ClusterScheduling {
   readonly workers: number;
   /** Of each worker. */
   readonly workerSize: VnodeSize;
+  /** Devices of its node that each worker has, by kind: an administrator's word, too; absent: none. */
+  readonly devices?: DeviceCounts;
   /** Workers beside those; absent: none. */
   readonly pools?: readonly WorkerPool[];
   /** Labels that the node must have that gets it; absent: any. */
@@ -100,6 +108,7 @@ export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
     ...given({ controlPlaneSize: readControlPlaneSize(fieldsOf(control["resources"]), tier) }),
     workers: count("workerNodes.count", workers["count"], 0),
     workerSize: sizeOf("workerNodes.resources", fieldsOf(workers["resources"])),
+    ...given({ devices: readDeviceCounts("workerNodes.devices", workers["devices"]) }),
     ...readPools(workers["pools"], { count: (field, value) => count(field, value, 1), size: sizeOf }),
     ...readSelector(workers["nodeSelector"]),
     isolationLevel: oneOf("isolationLevel", levelText(spec["isolationLevel"]), ISOLATION_LEVELS, "L1"),
@@ -142,6 +151,7 @@ export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
       mode: "private",
       count: spec.workers,
       resources: shownSize(spec.workerSize),
+      ...shownDeviceCounts(spec),
       ...shownPools(spec),
       ...(spec.nodeSelector === undefined ? {} : { nodeSelector: { ...spec.nodeSelector } }),
       ...given({ privileged: spec.privileged }),
@@ -196,6 +206,7 @@ function requireOffered(spec: VirtualClusterSpec): void {
       "pods of level L2 are machines that would get devices of the node: leave it out, or ask for L1 or L3",
     );
   if (isolationLevel === "L3") requireMachines(spec);
+  if (hasDevices(spec)) requireWorkersWithDevices(spec);
   requireWithinQuota(spec);
   if (workers > MOST_VNODES)
     throw invalidSpec("workerNodes.count", `a node has room for ${MOST_VNODES} workers of a cluster`);
@@ -211,6 +222,21 @@ export function requireNewCluster(spec: VirtualClusterSpec): void {
     throw invalidSpec(
       "sleep.fromStart",
       "workers and replicas come to an API that answers: leave it out, or make the cluster without them and scale it later",
+    );
+}
+
+/** Devices are of one node, and of its kernel. */
+function requireWorkersWithDevices({ isolationLevel, replicas, spread, devices }: VirtualClusterSpec): void {
+  const field = devices === undefined ? "workerNodes.pools" : "workerNodes.devices";
+  if (isolationLevel !== "L1")
+    throw invalidSpec(
+      field,
+      `pods of level ${isolationLevel} have a kernel of their own, which knows nothing of the node's devices: leave devices out, or ask for L1`,
+    );
+  if (spread === true || replicas > 1)
+    throw invalidSpec(
+      field,
+      "devices for workers on several nodes are not offered by this release: leave out scheduling.spread, ask for 1 replica, or leave the devices out",
     );
 }
 

@@ -14,7 +14,7 @@ import {
   type KeptClusters,
   calledOf,
 } from "@gpve/domain/vcluster/ports.ts";
-import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { ClusterApi, VnodeDeviceHost, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { readClusterQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { requireFreeNetworks, type TakenNetwork } from "@gpve/domain/vcluster/free-networks.ts";
@@ -31,6 +31,7 @@ import {
 import {
   extraVnodes,
   totalWorkers,
+  wantedVnodes,
   withWorkers,
   workersIn,
 } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
@@ -70,6 +71,7 @@ type ClusterRoute =
 export interface ClusterRouteDeps {
   readonly host: KeptClusters & ClusterAuthority & ClusterKubeconfigs & ClusterGround & ClusterParts;
   readonly vnodes: Pick<VnodeHost, "list" | "pods" | "volumes">;
+  readonly devices: Pick<VnodeDeviceHost, "require">;
   /** Only asked while somebody waits for the answer: it is to say soon that there is none. */
   readonly api: ClusterApi;
   readonly clock: Pick<Clock, "now">;
@@ -92,6 +94,11 @@ export interface ClusterRouteDeps {
   readonly awake: (name: string) => Promise<void>;
 }
 
+/** A cluster, and what it is to be. */
+interface Scalable extends Pick<KeptCluster, "name" | "spec"> {
+  readonly wanted: VirtualClusterSpec;
+}
+
 export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute> {
   const { host, engine } = deps;
   const submit = clusterWork<NewClusterArgs | ScaleArgs | SleepArgs | DeleteArgs>(engine);
@@ -108,14 +115,13 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     workers,
     pool,
     ...asked
-  }: NamedCluster & { readonly workers: number; readonly pool?: string }): KeptCluster => {
-    const kept = running(asked);
-    const { name, spec, version } = kept;
+  }: NamedCluster & { readonly workers: number; readonly pool?: string }): Scalable => {
+    const { name, spec, version } = running(asked);
     // As many are refused as at the creation.
     const wanted = readVirtualClusterSpec(shownVirtualClusterSpec(withWorkers(spec, pool, workers)));
     if (workers > 0) requireGuard(version);
     requireEmpty(deps.vnodes, name, wanted);
-    return kept;
+    return { name, spec, wanted };
   };
   const work =
     (type: string, allowed: Allowed) =>
@@ -134,6 +140,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       requireFreeNetworks(wanted, deps.hostNetworks());
       if (totalWorkers(wanted) > 0) requireGuard(version);
       if (wanted.isolationLevel === "L2") await deps.requireKata();
+      await deps.devices.require(vcluster, wantedVnodes(wanted, deps.vnodes.list(vcluster)));
       if (wanted.volumeStorage !== undefined) await deps.volumeStorage(wanted.volumeStorage);
       if (wanted.oidc !== undefined) await deps.requireIssuer(wanted.oidc, version);
       const before = host.get(vcluster);
@@ -190,10 +197,13 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/stop": work(STOP_CLUSTER, ALLOWED.stop),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/retry": work(RETRY_CLUSTER, ALLOWED.retry),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale": ({ requestId, ...asked }, ctx) => {
-      const { name } = scalable(asked);
+      const { name, wanted } = scalable(asked);
       const { workers, pool } = asked;
       const args = { name, workers, ...given({ pool }) };
-      return deps.awake(name).then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
+      return deps.devices
+        .require(name, wantedVnodes(wanted, deps.vnodes.list(name)))
+        .then(() => deps.awake(name))
+        .then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
     },
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale": (asked) => ({
       workers: workersIn(scalable(asked).spec, asked.pool),

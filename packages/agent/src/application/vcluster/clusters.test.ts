@@ -57,6 +57,25 @@ describe("the quota of a virtual cluster", () => {
   });
 });
 
+describe("devices of workers", () => {
+  const asked = { workerNodes: { count: 1, devices: { "example.com/gpu": 1 } } };
+
+  test("are refused by a node that has too few, and nothing is left", async () => {
+    const { make, host } = await world();
+    await expect(make(asked)).rejects.toThrow("0 example.com/gpu of 1 are free");
+    expect(host.list()).toEqual([]);
+  });
+
+  test("are looked at again when there shall be more workers", async () => {
+    const { make, run, devices, vnodes } = await world();
+    devices.has.set("example.com/gpu", 2);
+    expect(await make(asked)).toBe("done");
+    expect(vnodes.list("demo")[0]?.devices).toEqual({ "example.com/gpu": 1 });
+    await expect(run(at("scale"), { workers: 3 })).rejects.toThrow("2 example.com/gpu of 3 are free");
+    expect(await run(at("scale"), { workers: 2 })).toBe("done");
+  });
+});
+
 describe("volumes on a storage", () => {
   test("are refused by a node that does not have it, and nothing is left", async () => {
     const { make, host } = await world();

@@ -6,6 +6,8 @@ import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { FakeClusterHost } from "../../testing/fake-cluster-host.ts";
 import { FakeClusterSaves } from "../../testing/fake-cluster-saves.ts";
+import { FakeVnodeDevices } from "../../testing/fake-vnode-devices.ts";
+import { FakeVnodeHost } from "../../testing/fake-vnode-host.ts";
 import { saveRoutes } from "./save-routes.ts";
 
 const kubernetes: Component = {
@@ -40,6 +42,8 @@ async function world(cluster: KeptCluster = demo) {
   const routes = saveRoutes({
     host,
     saves,
+    vnodes: new FakeVnodeHost(),
+    devices: new FakeVnodeDevices(),
     engine: {
       submit: async ({ type, args }: { type: string; args: object }) => {
         submitted.push({ type, args });

@@ -8,7 +8,7 @@ import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { requireUpgradePath } from "@gpve/domain/vcluster/upgrade-path.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import { totalWorkers, wantedVnodes } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { OwnHandlers } from "../agent.ts";
 import { clusterWork, ownCluster } from "./asked-cluster.ts";
 import type { ArchivePlaces } from "./backup/archive-places.ts";
@@ -35,6 +35,8 @@ export interface SaveRouteDeps extends Pick<
   | "hostNetworks"
   | "requireKata"
   | "requireIssuer"
+  | "devices"
+  | "vnodes"
 > {
   readonly places: Pick<ArchivePlaces, "open" | "file" | "list">;
   readonly saves: Pick<ClusterSaves, "manifest">;
@@ -98,6 +100,7 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       const spec = readVirtualClusterSpec(asked.spec);
       requireSaveable("restore", { name, spec });
       if (spec.volumeStorage !== undefined) await deps.volumeStorage(spec.volumeStorage);
+      await deps.devices.require(name, wantedVnodes(spec, deps.vnodes.list(name)));
       if (kept !== undefined && kept.spec.backingStore !== spec.backingStore)
         throw new AppError(
           "object.conflict",

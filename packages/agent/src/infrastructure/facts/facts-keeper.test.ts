@@ -105,6 +105,26 @@ describe("node facts", () => {
     expect(names()).not.toContain("kata");
   });
 
+  test("devices for containers are told before anything is tried, and again when they have changed", async () => {
+    let devices = [{ kind: "example.com/gpu", count: 1 }];
+    const keeper = new FactsKeeper({
+      files: madeUpFiles(files),
+      exec: madeUpExec(tools),
+      log: quiet,
+      ...kept(),
+      ...others,
+      devices: async () => (devices.length === 0 ? undefined : devices),
+    });
+    await keeper.load();
+    expect(keeper.facts().facts.devices).toEqual(devices);
+    devices = [];
+    await keeper.refreshBridges();
+    expect(keeper.facts().facts).not.toHaveProperty("devices");
+    devices = [{ kind: "example.com/gpu", count: 2 }];
+    await keeper.refresh();
+    expect(keeper.facts().facts.devices).toEqual(devices);
+  });
+
   test("files tell at once, probes follow and are kept for the next start", async () => {
     const { keeper, exec } = keeperWith(tools);
     expect(() => keeper.facts()).toThrow(/before load/);

@@ -43,6 +43,8 @@ export interface FactsDeps {
   readonly confinement: () => Promise<Capability>;
   /** Whether pods can be machines here. */
   readonly kata: () => Promise<Capability>;
+  /** What is described for containers here; absent: nothing is. */
+  readonly devices?: () => Promise<NodeFacts["devices"]>;
 }
 
 /** What running guests showed, and for which boot and QEMU it holds. Seconds where it fails, so it is kept. */
@@ -60,9 +62,13 @@ interface Looked {
   readonly userHz: number;
   readonly networks: readonly BridgeFacts[];
   readonly gpus: NodeFacts["gpus"];
+  readonly devices?: NodeFacts["devices"] | undefined;
 }
 
-type Static = Omit<NodeFacts, "qemu" | "accelerator" | "capabilities" | "bridges" | "networks" | "gpus">;
+type Static = Omit<
+  NodeFacts,
+  "qemu" | "accelerator" | "capabilities" | "bridges" | "networks" | "gpus" | "devices"
+>;
 
 const CACHE_VERSION = 2;
 const PENDING = "is being tried";
@@ -86,6 +92,7 @@ export class FactsKeeper {
   /** Reads the files and the cache: milliseconds. After it `facts()` may be called. */
   async load(): Promise<void> {
     this.#static = await readStatic(this.#deps.files);
+    this.#looked = { ...this.#looked, devices: await this.#deps.devices?.() };
     const cached = this.#readCache();
     if (cached?.key === (await this.#key())) this.#tried = cached;
     this.#compose();
@@ -114,20 +121,21 @@ export class FactsKeeper {
 
   /** Only what changes often and is cheap to see. */
   async refreshBridges(): Promise<void> {
-    this.#looked = { ...this.#looked, networks: await this.#bridges() };
+    const [networks, devices] = [await this.#bridges(), await this.#deps.devices?.()];
+    this.#looked = { ...this.#looked, networks, devices };
     this.#compose();
   }
 
   #compose(): void {
     if (this.#static === undefined) return;
-    const { qemu, userHz, networks, gpus } = this.#looked;
+    const { qemu, userHz, networks, gpus, devices } = this.#looked;
     const next: NodeFacts = {
       ...this.#static,
       cpu: { ...this.#static.cpu, userHz },
       bridges: networks.map(({ name }) => name),
       networks,
       gpus,
-      ...given({ qemu }),
+      ...given({ qemu, devices }),
       accelerator: acceleratorOf(this.#tried),
       capabilities: capabilitiesOf(this.#tried, this.#looked, this.#pending),
     };
@@ -163,6 +171,7 @@ export class FactsKeeper {
       userHz: Number(hz?.stdout.trim()) || 100,
       networks: await this.#bridges(),
       gpus: await this.#gpus(),
+      devices: await this.#deps.devices?.(),
     };
   }
 

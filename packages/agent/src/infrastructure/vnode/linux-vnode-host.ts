@@ -41,6 +41,7 @@ import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
 import type { ClusterKeys } from "../vcluster/cluster-keys.ts";
 import type { ClusterNetworks } from "../vcluster/network/cluster-network.ts";
 import { keptVnodes, vnodeId } from "./kept-vnodes.ts";
+import type { VnodeDevices } from "./devices/vnode-devices.ts";
 import { networkOf } from "./network-of.ts";
 import { VnodeCgroups } from "./vnode-cgroups.ts";
 import { importImages, type WorkerProgram } from "./vnode-images.ts";
@@ -66,6 +67,7 @@ export interface LinuxVnodeHostDeps {
   readonly kata: () => Promise<KataRuntime>;
   /** The folder for persistent volumes on that storage, which is ready; throws why there is none on this node. */
   readonly volumeStorage: (storage: string) => Promise<string>;
+  readonly devices: Pick<VnodeDevices, "settle">;
   /** Of Kubernetes, in the cluster's version. */
   readonly kubernetes: (version: string, program: string) => string;
 }
@@ -268,8 +270,9 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     await ensureVnodeKeys(keysOf(cluster.name), wanted, clock);
     const facts = this.#facts();
     const kata = cluster.spec.isolationLevel === "L2" ? await this.#deps.kata() : undefined;
+    const devices = await this.#deps.devices.settle(cluster.name, vnode);
     const files: Readonly<Record<string, string>> = {
-      "containerd.toml": containerdConfig({ ...place, ...given({ kata }) }, facts),
+      "containerd.toml": containerdConfig({ ...place, ...given({ kata, devices }) }, facts),
       "kubelet.json": kubeletConfig(cluster.spec, place, vnode.size, facts),
       "kube-proxy.json": kubeProxyConfig(cluster.spec, place, facts),
       "net.d/10-pods.conflist": podNetworkConfig(place),

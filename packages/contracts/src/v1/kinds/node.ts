@@ -128,6 +128,12 @@ export const nodeKind: KindDeclaration = {
         }),
       ),
     ),
+    devices: Type.Optional(
+      Type.Array(Type.Object({ kind: Type.String(), count: Type.Integer() }), {
+        description:
+          "What is described on it for containers (CDI), which workers of virtual clusters can have.",
+      }),
+    ),
     capabilities: Type.Optional(Type.Array(CapabilitySchema)),
   }),
   namePattern: "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",

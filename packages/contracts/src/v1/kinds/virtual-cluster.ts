@@ -4,23 +4,9 @@ import type { KindDeclaration } from "../kind.ts";
 import { allOf, privilege, toChange, toRead } from "../permission.ts";
 import { vcSchedulingFields } from "../scheduling.ts";
 import { VC_PHASES } from "../vc-phase.ts";
+import { closed, devices, labels, pools, resources, sizes } from "./worker-fields.ts";
 
-const closed = { additionalProperties: false };
 const count = Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 0 }));
-const sizes = (cpu: string, memory: string) =>
-  Type.Optional(
-    Type.Object(
-      {
-        cpu: Type.Optional(Type.Union([Type.String(), Type.Number()], { description: cpu })),
-        memory: Type.Optional(Type.Union([Type.String(), Type.Integer()], { description: memory })),
-      },
-      closed,
-    ),
-  );
-const resources = sizes(
-  "Of each worker: 2 or 500m; default 2.",
-  "Of each worker: 2Gi, or bytes; default 2Gi.",
-);
 const oidc = Type.Object(
   {
     issuerUrl: Type.String({ description: "https://login.example.com, as it stands in tokens." }),
@@ -43,34 +29,6 @@ const oidc = Type.Object(
     description:
       "An OpenID issuer whose users may log in. What they may do is for the cluster's own roles to say.",
   },
-);
-const labels = Type.Record(Type.String(), Type.String());
-const pools = Type.Array(
-  Type.Object(
-    {
-      name: Type.String({ description: "Its workers are called NAME-1 and so on." }),
-      count: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 1 })),
-      resources,
-      labels: Type.Optional({ ...labels, description: "That each of its workers has in the cluster." }),
-      taints: Type.Optional(
-        Type.Array(
-          Type.Object(
-            {
-              key: Type.String(),
-              value: Type.Optional(Type.String()),
-              effect: Type.Optional(
-                Type.Enum(["NoSchedule", "PreferNoSchedule", "NoExecute"], { default: "NoSchedule" }),
-              ),
-            },
-            closed,
-          ),
-          { description: "That keep pods off which do not tolerate them." },
-        ),
-      ),
-    },
-    closed,
-  ),
-  { description: "Workers beside those of the count, with sizes, labels and taints of their own." },
 );
 const tenant = "/pool/{metadata.namespace}";
 const read = privilege(tenant, "VC.Audit");
@@ -152,6 +110,7 @@ export const virtualClusterKind: KindDeclaration = {
             ),
             count,
             resources,
+            devices: Type.Optional(devices),
             pools: Type.Optional(pools),
             nodeSelector: Type.Optional({ ...labels, description: "Labels of the node that gets it." }),
             privileged: Type.Optional(

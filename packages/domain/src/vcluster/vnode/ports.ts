@@ -55,6 +55,16 @@ export interface VnodeHost {
   onEnd(listener: (cluster: string, vnode: string, part: VnodePart | "machine", why: string) => void): void;
 }
 
+/** Devices of a node that its workers have; each has one owner. */
+export interface VnodeDeviceHost {
+  /** Throws, with numbers, where these workers of a cluster cannot have the devices that they shall have. */
+  require(cluster: string, vnodes: readonly KeptVnode[]): Promise<void>;
+  /** Tells its kubelet, where that does not know them yet or they have changed. */
+  offer(cluster: string, vnode: KeptVnode): Promise<void>;
+  /** Of other workers nothing is told any more. */
+  retain(workers: readonly { readonly cluster: string; readonly vnode: string }[]): void;
+}
+
 export interface KubeRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;

@@ -25,6 +25,8 @@ export interface VnodePlace {
   /** Level L2: what runs its pods instead of runc. */
   readonly kata?: KataRuntime;
   readonly pauseImage: string;
+  /** Folder with descriptions of the devices that are its own; absent: it has none. */
+  readonly devices?: string;
 }
 
 /** What the host is, as far as a worker's settings depend on it. */
@@ -56,6 +58,8 @@ export function containerdConfig(place: VnodePlace, host: VnodeHostFacts): strin
     `  sandbox = ${text(place.pauseImage)}`,
     `[${runtime}]`,
     `  restrict_oom_score_adj = ${!host.mayLowerOomScore}`,
+    // Else it would look into the node's own folders. That it looks at all is no setting any more from 2.4 on.
+    ...(place.devices === undefined ? [] : [`  cdi_spec_dirs = [${text(place.devices)}]`]),
     `[${runtime}.cni]`,
     `  bin_dirs = [${text(place.plugins)}]`,
     `  conf_dir = ${text(place.file("net.d"))}`,

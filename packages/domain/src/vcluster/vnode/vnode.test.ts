@@ -91,6 +91,20 @@ describe("the settings of a worker's programs", () => {
     expect(kataOf([{ name: "kata", available: true, detail: "" }])).toBe("able");
   });
 
+  test("let containerd know of devices only where they are the worker's, in a folder of its own", () => {
+    const without = containerdConfig(place, host);
+    expect(without).not.toContain("cdi");
+    const text = containerdConfig({ ...place, devices: "/w/etc/cdi" }, host);
+    const added = text.split("\n").filter((line) => !without.split("\n").includes(line));
+    expect(added).toEqual(['  cdi_spec_dirs = ["/w/etc/cdi"]']);
+    // Of the runtime, not of what stands below it.
+    const section = text
+      .slice(0, text.indexOf("cdi_spec_dirs"))
+      .match(/^\[.*\]$/gm)
+      ?.at(-1);
+    expect(section).toBe("[plugins.'io.containerd.cri.v1.runtime']");
+  });
+
   test("give containerd its own place, and shims one that outlives it", () => {
     const text = containerdConfig(place, host);
     expect(text).toContain('root = "/w/containerd"');

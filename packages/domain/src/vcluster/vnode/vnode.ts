@@ -1,5 +1,6 @@
 // A worker of a virtual cluster: what it is called, where it is in the cluster's networks, how large it is.
 import { addressAt, readCidr } from "../cidr.ts";
+import type { DeviceCounts } from "../devices/worker-devices.ts";
 
 export interface VnodeSize {
   readonly cpus: number;
@@ -24,6 +25,8 @@ export interface KeptVnode {
   /** What its pool adds to what it says of itself. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly taints?: readonly VnodeTaint[];
+  /** Devices of its node that are its own, by kind; absent: none. */
+  readonly devices?: DeviceCounts;
   /** Whether it shall run: what ends by itself is started again. */
   readonly isWanted: boolean;
 }

@@ -2,6 +2,7 @@
 import { formatQuantity } from "../../vm/spec/quantity.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
+import { type DeviceCounts, readDeviceCounts, shownDeviceCounts } from "../devices/worker-devices.ts";
 import { invalidSpec } from "../invalid-spec.ts";
 import { type KeptVnode, type VnodeSize, type VnodeTaint, vnodeName } from "./vnode.ts";
 
@@ -12,6 +13,8 @@ export interface WorkerPool {
   readonly size: VnodeSize;
   readonly labels: Readonly<Record<string, string>>;
   readonly taints: readonly VnodeTaint[];
+  /** Of each worker; absent: none. */
+  readonly devices?: DeviceCounts;
 }
 
 /** Of a cluster's spec, what is about its workers. */
@@ -21,6 +24,7 @@ interface Grouped {
 }
 export interface Sized extends Grouped {
   readonly workerSize: VnodeSize;
+  readonly devices?: DeviceCounts;
 }
 
 const EFFECTS: readonly string[] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -54,6 +58,7 @@ export function readPools(value: unknown, { count, size }: ReadPoolWith): Pick<G
       size: size(field("resources"), fieldsOf(pool["resources"])),
       labels: readLabels(field("labels"), pool["labels"]),
       taints: readTaints(field("taints"), pool["taints"]),
+      ...given({ devices: readDeviceCounts(field("devices"), pool["devices"]) }),
     };
   });
   const twice = pools.find(({ name }, at) => pools.findIndex((each) => each.name === name) !== at);
@@ -71,12 +76,13 @@ export function readPools(value: unknown, { count, size }: ReadPoolWith): Pick<G
 export function shownPools({ pools }: Pick<Grouped, "pools">): Fields {
   if (pools === undefined) return {};
   return {
-    pools: pools.map(({ name, count, size, labels, taints }) => ({
+    pools: pools.map(({ name, count, size, labels, taints, devices }) => ({
       name,
       count,
       resources: { cpu: String(size.cpus), memory: formatQuantity(size.memoryBytes) },
       labels: { ...labels },
       taints: taints.map((taint) => ({ ...taint })),
+      ...shownDeviceCounts(given({ devices })),
     })),
   };
 }
@@ -119,9 +125,9 @@ export function wantedVnodes(spec: Sized, kept: readonly KeptVnode[]): readonly 
     more: Omit<KeptVnode, "slot" | "name" | "isWanted">,
   ) => Array.from({ length: count }, (_none, at) => ({ ...more, name: name(at) }));
   const all = [
-    ...named(spec.workers, vnodeName, { size: spec.workerSize }),
-    ...(spec.pools ?? []).flatMap(({ name, count, size, labels, taints }) =>
-      named(count, (at) => `${name}-${at + 1}`, { size, pool: name, labels, taints }),
+    ...named(spec.workers, vnodeName, { size: spec.workerSize, ...given({ devices: spec.devices }) }),
+    ...(spec.pools ?? []).flatMap(({ name, count, size, labels, taints, devices }) =>
+      named(count, (at) => `${name}-${at + 1}`, { size, pool: name, labels, taints, ...given({ devices }) }),
     ),
   ];
   const taken = new Set(kept.map(({ slot }) => slot));

@@ -112,6 +112,18 @@ describe("a move of a control plane", () => {
     await close();
   });
 
+  test("is refused while workers have devices of their node, and nothing is told to anybody", async () => {
+    const devices = { "example.com/gpu": 1 };
+    const of = (count: number) => readVirtualClusterSpec({ workerNodes: { count, devices } });
+    const bound = await world({ ...base, spec: of(1) }, 1);
+    await expect(bound.migrate("b")).rejects.toThrow("its workers have devices of their node");
+    expect(bound.told).toEqual([]);
+    await bound.close();
+    const free = await world({ ...base, spec: of(0) });
+    expect(await free.migrate("b")).toBe("done");
+    await free.close();
+  });
+
   test("leaves workers on one network with it, and undoes that when it comes back to them", async () => {
     const { migrate, told, params, now, place, close } = await world(base, 2);
     expect(await migrate("b")).toBe("done");

@@ -13,6 +13,7 @@ import { type ClusterSpread, movedSpread, overlayOn } from "@gpve/domain/vcluste
 import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { calledOf } from "@gpve/domain/vcluster/ports.ts";
 import { shownVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { totalDevices } from "@gpve/domain/vcluster/devices/worker-devices.ts";
 import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { LeftAsItIs, type OperationDefinition, type StepContext } from "@gpve/kit/operation/definition.ts";
@@ -90,6 +91,7 @@ export class ClusterMoves {
     const { name, node: from, tenant, spread, spec } = record;
     requireAlone(name, spread, "move");
     requireNoMachines(name, spec);
+    requireNoDevices(name, spec);
     if (to === from)
       throw new AppError("request.invalid", `the control plane of '${name}' is on node '${to}' already`, {
         errors: { target: "has it already" },
@@ -334,5 +336,14 @@ function requireNoMachines(name: string, spec: VirtualClusterSpec): void {
   throw new AppError(
     "feature.unsupported",
     `virtual cluster '${name}' cannot be moved in this release: its workers are machines (level L3), whose network is on one node; remove them first (gpvectl vc scale ${name} --workers 0, and its pools)`,
+  );
+}
+
+/** Its workers stay where they are, and those with devices are not offered on another node than the control plane. */
+function requireNoDevices(name: string, spec: VirtualClusterSpec): void {
+  if (Object.keys(totalDevices(spec)).length === 0) return;
+  throw new AppError(
+    "feature.unsupported",
+    `virtual cluster '${name}' cannot be moved in this release: its workers have devices of their node; remove them first (gpvectl vc scale ${name} --workers 0, and its pools)`,
   );
 }

@@ -5,10 +5,14 @@ import type { NodeUsage, NodeView } from "@gpve/domain/node/runtime.ts";
 import { formatTaint, parseTaint } from "@gpve/domain/node/taint.ts";
 import { roomText } from "@gpve/domain/scheduler/words.ts";
 import { askedControlPlane } from "@gpve/domain/vcluster/control-plane-size.ts";
+import { whyTooFewDevices } from "@gpve/domain/vcluster/devices/worker-devices.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { totalSize, totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 
-export type Sized = Pick<VirtualClusterSpec, "workers" | "workerSize" | "pools" | "replicas" | "spread">;
+export type Sized = Pick<
+  VirtualClusterSpec,
+  "workers" | "workerSize" | "devices" | "pools" | "replicas" | "spread"
+>;
 
 export type ControlPlane = Pick<VirtualClusterSpec, "tier" | "controlPlaneSize">;
 
@@ -31,6 +35,9 @@ export function whyNoRoom(view: NodeView, spec: Sized): string | undefined {
   const available = (view.report?.usage as NodeUsage | undefined)?.memory.available;
   if (available !== undefined && available < CONTROL_PLANE_BYTES)
     return `${roomText(available)} of its memory are free, and a control plane takes ${roomText(CONTROL_PLANE_BYTES)}`;
+  const devices = (view.facts?.devices ?? []).map(({ kind, count }) => [kind, count] as const);
+  const few = whyTooFewDevices(spec, Object.fromEntries(devices));
+  if (few !== undefined) return few;
   const allocatable = nodeResources(view, [])?.allocatable.memory;
   const wanted = bytesOnOne(spec);
   return allocatable === undefined || wanted <= allocatable

@@ -28,6 +28,7 @@ interface NodeGiven {
   readonly memoryGiB?: number;
   readonly availableGiB?: number;
   readonly capabilities?: readonly Capability[];
+  readonly devices?: readonly { readonly kind: string; readonly count: number }[];
 }
 
 async function world(nodes: Readonly<Record<string, NodeGiven>>) {
@@ -60,13 +61,15 @@ async function world(nodes: Readonly<Record<string, NodeGiven>>) {
       madeBy: "r",
     });
   });
-  const views = Object.entries(nodes).map(([name, { memoryGiB = 16, availableGiB = 8, capabilities }]) => ({
-    node: name,
-    address: "192.0.2.1",
-    health: "online",
-    facts: { cpu: { cpus: 4 }, memoryBytes: memoryGiB * GIB, gpus: [], capabilities },
-    report: { guests: [], storages: [], usage: { memory: { available: availableGiB * GIB } } },
-  })) as unknown as NodeView[];
+  const views = Object.entries(nodes).map(
+    ([name, { memoryGiB = 16, availableGiB = 8, capabilities, devices }]) => ({
+      node: name,
+      address: "192.0.2.1",
+      health: "online",
+      facts: { cpu: { cpus: 4 }, memoryBytes: memoryGiB * GIB, gpus: [], capabilities, devices },
+      report: { guests: [], storages: [], usage: { memory: { available: availableGiB * GIB } } },
+    }),
+  ) as unknown as NodeView[];
   const board = {
     list: () => views,
     get: (name: string) => views.find((each) => each.node === name),
@@ -181,6 +184,19 @@ describe("a virtual cluster", () => {
     const there = wanted(asks({ memory: "128Gi" }));
     expect(fittingNodes(deps, there)).toHaveLength(2);
     expect(() => placedReplicas(deps, { ...there, replicas: 3 }, "large")).toThrow("only these are online");
+  });
+
+  test("whose workers have devices goes where they are", async () => {
+    const gpus = (count: number) => [{ kind: "example.com/gpu", count }];
+    const { place } = await world({ n1: { devices: gpus(2) }, n2: {}, n3: { devices: gpus(1) } });
+    const devices = { "example.com/gpu": 1 };
+    expect(place({ workerNodes: { count: 2, devices } })).toBe("n1");
+    expect(() => place({ workerNodes: { count: 1, devices }, node: "n2" })).toThrow(
+      "node n2 cannot have the virtual cluster: its workers would have 1 example.com/gpu, and the node offers 0",
+    );
+    expect(() => place({ workerNodes: { count: 3, devices } })).toThrow(
+      /n1: its workers would have 3 example.com\/gpu, and the node offers 2; n2: .* offers 0; n3: .* offers 1/,
+    );
   });
 
   test("with pods that are machines goes where Kata is, else to who has not told yet and is asked", async () => {

@@ -67,6 +67,30 @@ describe("virtual clusters that reach out of themselves", () => {
     expect(names()).toEqual(["lab"]);
   });
 
+  test("have devices of a node only where an administrator of the nodes says so, also when there shall be more", async () => {
+    const { clusters, names, key } = await world();
+    const rightless = (path: string, privileges: readonly string[]): void => {
+      throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
+    };
+    const as = (require: (path: string, privileges: readonly string[]) => void) =>
+      ({ ...context("r"), access: { has: () => false, require } }) as unknown as RequestContext;
+    const [tenant, administrator] = [as(rightless), as(() => undefined)];
+    const devices = { "example.com/gpu": 1 };
+    const create = (workerNodes: object, ctx: RequestContext) =>
+      clusters.create({ name: "lab", namespace: "b", spec: { workerNodes } }, ctx);
+    const denied = "Permission check failed (/, Sys.Modify,Sys.Console)";
+    await expect(create({ count: 0, devices }, tenant)).rejects.toThrow(denied);
+    await expect(create({ pools: [{ name: "a", count: 0, devices }] }, tenant)).rejects.toThrow(denied);
+    // The node has told of none.
+    await expect(create({ count: 1, devices }, administrator)).rejects.toThrow(
+      "its workers would have 1 example.com/gpu, and the node offers 0",
+    );
+    expect(names()).toEqual([]);
+    await create({ count: 0, devices, pools: [{ name: "plain", count: 0 }] }, administrator);
+    await expect(clusters.scale(key("lab"), { count: 1 }, tenant, "s")).rejects.toThrow(denied);
+    await clusters.scale(key("lab"), { count: 1, pool: "plain" }, tenant, "s2");
+  });
+
   test("have their volumes on a storage that is for that, where who asks may have room there", async () => {
     const { clusters, names, records, asked } = await world();
     const as = (storage: string, ...held: readonly string[]) => {

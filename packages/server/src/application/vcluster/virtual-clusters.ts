@@ -22,6 +22,8 @@ import {
   requireNewCluster,
   type VirtualClusterSpec,
 } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { devicesIn } from "@gpve/domain/vcluster/devices/worker-devices.ts";
+import { workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
@@ -212,7 +214,11 @@ export class VirtualClusters {
 
   /** Answers with the UPID. */
   async scale(key: string, asked: ScaleAsk, ctx: RequestContext, requestId: string): Promise<string> {
-    return scaleCluster(this.#deps, this.require(key), asked, ctx, requestId);
+    const record = this.require(key);
+    const { spec } = record;
+    const hasDevices = Object.keys(devicesIn(spec, asked.pool)).length > 0;
+    if (hasDevices && asked.count > workersIn(spec, asked.pool)) requireMayBeRoot(spec, ctx);
+    return scaleCluster(this.#deps, record, asked, ctx, requestId);
   }
 
   /** Answers with the UPID. */

@@ -1,4 +1,5 @@
 import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { hasDevices } from "@gpve/domain/vcluster/devices/worker-devices.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 
 /**
@@ -15,10 +16,13 @@ export function requireWaysOut(
   access.require(`/nodes/${node}`, ["Sys.AccessNetwork"]);
 }
 
-/** Root of a worker is root of its node on level L1: whoever lets pods be that has to be one who has nodes to give away. */
+/**
+ * Root of a worker is root of its node on level L1, and a device is its driver's whole interface: whoever lets pods have that has to
+ * be one who has nodes to give away.
+ */
 export function requireMayBeRoot(
-  { privileged }: Pick<VirtualClusterSpec, "privileged">,
+  { privileged, ...workers }: Pick<VirtualClusterSpec, "privileged" | "devices" | "pools">,
   { access }: Pick<RequestContext, "access">,
 ): void {
-  if (privileged === true) access.require("/", ["Sys.Modify", "Sys.Console"]);
+  if (privileged === true || hasDevices(workers)) access.require("/", ["Sys.Modify", "Sys.Console"]);
 }

@@ -152,6 +152,12 @@ describe("a move of a worker", () => {
     const machines = await world({ ...alone, spec: machine });
     await expect(machines.move("worker-1", "b")).rejects.toThrow("level L3");
     await machines.close();
+    const equipped = readVirtualClusterSpec({
+      workerNodes: { count: 1, devices: { "example.com/gpu": 1 } },
+    });
+    const bound = await world({ ...alone, spec: equipped });
+    await expect(bound.move("worker-1", "b")).rejects.toThrow("it has devices of its node");
+    await bound.close();
     const nodes = ends.map((end, slot) => ({ ...end, slot })).slice(0, 2);
     const trio = await world({ ...wide, spread: { network: 2048, nodes } });
     await expect(trio.move("worker-1", "c")).rejects.toThrow("where these are: a, b");

@@ -26,6 +26,7 @@ import {
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { hasDevices } from "@gpve/domain/vcluster/devices/worker-devices.ts";
 import { slotOf } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -269,6 +270,7 @@ function movableSlot({ name, spec }: VirtualClusterRecord, worker: string): numb
     new AppError("feature.unsupported", `${worker} of virtual cluster '${name}' cannot be moved: ${why}`);
   if (spec.isolationLevel === "L3")
     throw refused("it is a machine (level L3), whose network is on one node; scale it away and make another");
+  if (hasDevices(spec)) throw refused("it has devices of its node; scale it away and make another cluster");
   if (spec.pools !== undefined)
     throw refused("the cluster has pools of workers, which are on one node in this release");
   if (slot === undefined || slot < 0 || slot >= spec.workers)

@@ -165,6 +165,7 @@ describe("nodes", () => {
       cgroupVersion: 2,
       bridges: ["vmbr0"],
       gpus: [{ uuid: "u", model: "m", memoryBytes: 1, driver: "d" }],
+      devices: [{ kind: "example.com/gpu", count: 2 }],
       capabilities: [{ name: "kvm", available: false, detail: "no /dev/kvm", fix: "enable it" }],
       qemu: { version: "7.2", binary: "/q", machines: [] },
     } as unknown as NodeFacts;
@@ -203,6 +204,7 @@ describe("nodes", () => {
         accelerator: "tcg",
         cpu: { cpus: 4 },
         qemuVersion: "7.2",
+        devices: [{ kind: "example.com/gpu", count: 2 }],
         usage: { cpu: 0.5, uptimeSeconds: 7 },
       },
     });

@@ -144,6 +144,7 @@ function statusOf(
             containerRuntime: "none",
           },
           gpus: facts.gpus.map((gpu) => ({ ...gpu })),
+          ...given({ devices: facts.devices?.map((device) => ({ ...device })) }),
           capabilities: facts.capabilities.map((capability) => ({ ...capability })),
           ...given({ qemuVersion: facts.qemu?.version }),
         }),
