@@ -36,8 +36,8 @@ import { composeScheduler } from "./compose-scheduler.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
 import { composeEvents, composeKinds, composePhases, composeV1 } from "./compose-v1.ts";
 import { freshReads, ownedStore, readableRecords } from "./application/fresh-reads.ts";
-import { taskRecords } from "@gpve/domain/task/task-record.ts";
-import { publishedServerTasks, withServerTasks } from "./application/node/server-tasks.ts";
+import { withServerTasks } from "./application/node/server-tasks.ts";
+import { publishedServerTasks } from "./application/task/published-server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
 import { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
@@ -243,7 +243,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       agents = withServerTasks(directory, {
         localNode: nodeName,
         own: operationTasks(engine, clock),
-        published: publishedServerTasks(records.collection(taskRecords)),
+        published: publishedServerTasks(records, clock),
         clock,
         serve: local.serverTasks,
       });
