@@ -66,7 +66,11 @@ export async function startServer(
   const told = toldAddress(host, settings.store.type === "embedded" ? settings.store.address : undefined);
   const stopPlaces = new AbortController();
   const places = opened.membership.servers.keep(
-    { name, url: told === undefined ? undefined : formatUrl({ host: told, port }) },
+    {
+      name,
+      url: told === undefined ? undefined : formatUrl({ host: told, port }),
+      fingerprint: () => opened.certificates.shown().fingerprint,
+    },
     {
       clock: systemClock,
       signal: stopPlaces.signal,

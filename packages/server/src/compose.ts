@@ -278,6 +278,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             clusterName: settings.clusterName,
             ...reach,
             caPem: () => pki.caPem,
+            shown: () => certificates.shown(),
           }),
           ...backupJobs.handlers,
           ...replication.handlers,
