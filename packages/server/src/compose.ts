@@ -27,6 +27,7 @@ import { composeAgentFace, composeDirectory } from "./compose-agent-face.ts";
 import { composeBackupJobs } from "./compose-backup-jobs.ts";
 import { composeReplicas } from "./compose-replicas.ts";
 import { composeReplication } from "./compose-replication.ts";
+import { composeGuestsAtOnce } from "./compose-guests-at-once.ts";
 import { composeHa } from "./compose-ha.ts";
 import { composeConsoles } from "./compose-consoles.ts";
 import { composeMappings } from "./compose-mappings.ts";
@@ -161,7 +162,6 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   };
   let agents: AgentDirectory | undefined;
   const quotas = composeQuotas({ records, board, clock, log, owner });
-  const { gate } = quotas;
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
   const { fenceCommand } = settings;
   const own = { records, board, clock, log, nodeName, engine, exec: runExec };
@@ -173,7 +173,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     agents: () => agents,
     localNode: nodeName,
     decide: access.decide,
-    gate,
+    gate: quotas.gate,
     divert: (route, params, ctx) => ha.power.divert(route, params, ctx),
   });
   const { scheduler: config } = settings;
@@ -195,9 +195,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     nodeName,
     stop: stop.signal,
   });
+  const atOnce = composeGuestsAtOnce({ ...own, access, calls });
   const register = (each: OperationEngine): void => {
-    kinds.register(each);
-    ha.register(each);
+    for (const part of [kinds, ha, atOnce]) part.register(each);
   };
   register(engine);
 
@@ -283,6 +283,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           ...backupJobs.handlers,
           ...replication.handlers,
           ...ha.handlers,
+          ...atOnce.handlers,
           ...consoles.handlers,
           ...composeMappings({ records, ...reach, dataDir: data.path, storages }),
         },

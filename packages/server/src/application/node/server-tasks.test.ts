@@ -105,7 +105,8 @@ test("a node's list has what its agent and what servers run, in one order and by
     const reply = await both
       .connection("n2")
       ?.call(call as unknown as AgentCall, new AbortController().signal);
-    return { pids: (reply?.data as readonly { pid: number }[]).map(({ pid }) => pid), total: reply?.total };
+    const rows = (reply?.data ?? []) as readonly { pid: number }[];
+    return { pids: rows.map(({ pid }) => pid), total: reply?.total };
   };
   expect(await page({ source: "all" })).toEqual({ pids: [7, 5, 3, 6, 2], total: 5 });
   expect(await page({ start: "1", limit: "2" })).toEqual({ pids: [5, 3], total: 5 });
