@@ -3,15 +3,13 @@ import { createAgent } from "@gpve/agent/application/agent.ts";
 import { createTaskHandlers } from "@gpve/agent/presentation/pve/node/task-handlers.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
-import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
-import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { openServer } from "@gpve/server/compose.ts";
 import type { OpenServer } from "@gpve/server/open-server.ts";
-import { publishedServerTasks } from "@gpve/server/application/node/server-tasks.ts";
+import { publishedServerTasks, tasksInNameOf } from "@gpve/server/application/task/published-server-tasks.ts";
 import { startCompaction } from "@gpve/store/compaction.ts";
 import { openStore, type StoreConfig } from "@gpve/store/open-store.ts";
 import { EmbeddedEtcd } from "./etcd/embedded-etcd.ts";
@@ -68,7 +66,11 @@ export async function startServer(
   const told = toldAddress(host, settings.store.type === "embedded" ? settings.store.address : undefined);
   const stopPlaces = new AbortController();
   const places = opened.membership.servers.keep(
-    { name, url: told === undefined ? undefined : formatUrl({ host: told, port }) },
+    {
+      name,
+      url: told === undefined ? undefined : formatUrl({ host: told, port }),
+      fingerprint: () => opened.certificates.shown().fingerprint,
+    },
     {
       clock: systemClock,
       signal: stopPlaces.signal,
@@ -97,14 +99,15 @@ function storeConfigOf({ store }: ServerFileSettings, data: DataDir): StoreConfi
     : store;
 }
 
-/** The task methods for what this server itself runs, and what it knows of the others'. */
+/** The task methods for what this server itself runs, and what it knows of the others' tasks. */
 function serverTasks(opened: OpenServer): (node: string) => ReturnType<typeof createAgent> {
-  const published = publishedServerTasks(opened.records.collection(taskRecords));
-  const tasks = joinDirectories([opened.tasks, published]);
+  const published = publishedServerTasks(opened.records, systemClock);
   return (node) =>
     createAgent({
       node,
-      handlers: [createTaskHandlers({ tasks, logs: opened.taskLogs })],
+      handlers: [
+        createTaskHandlers({ tasks: tasksInNameOf(node, opened.tasks, published), logs: opened.taskLogs }),
+      ],
       validate: (route, params, source) => {
         const method = methodByKey(route);
         if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);

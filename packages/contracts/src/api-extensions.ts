@@ -44,7 +44,7 @@ export const apiExtensions = [
   {
     name: "placement",
     description:
-      "node: auto and spec.scheduling of VirtualMachines; placement=auto of POST /nodes/{node}/qemu; /api/v1/placements, /simulate/place, /simulate/node-loss and /virtualmachines/{name}/placement.",
+      "node: auto and spec.scheduling of VirtualMachines; placement=auto of POST /nodes/{node}/qemu; /api/v1/placements, /simulate/place, /simulate/node-loss, /virtualmachines/{name}/placement and /vclusters/{name}/placement.",
   },
   {
     name: "move-compression",

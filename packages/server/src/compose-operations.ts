@@ -1,6 +1,11 @@
 // Wires what servers run as operations: the engine on this server's own journal, and those on journals that dead servers
 // leave behind.
-import { isServerTask, SERVER_TASKS_FROM, upidNamer } from "@gpve/domain/task/operation-tasks.ts";
+import {
+  isServerTask,
+  operationTasks,
+  SERVER_TASKS_FROM,
+  upidNamer,
+} from "@gpve/domain/task/operation-tasks.ts";
 import { TaskOutbox } from "@gpve/domain/task/task-outbox.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -13,6 +18,7 @@ import { StoreJournal } from "@gpve/store/journal/store-journal.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { takeOverJournals } from "./application/operation/take-over.ts";
+import { keepTaskStops } from "./application/task/published-server-tasks.ts";
 import { RecordsTaskPublisher } from "@gpve/domain/task/records-task-publisher.ts";
 
 export interface OperationParts {
@@ -73,6 +79,7 @@ export function composeOperations(parts: OperationParts): Operations {
   metrics.watchQueue("server", () => engine.counts().waiting + engine.counts().running);
   const stop = new AbortController();
   let takingOver = Promise.resolve();
+  let stopStops = (): void => undefined;
   return {
     engine,
     async start(register) {
@@ -80,6 +87,7 @@ export function composeOperations(parts: OperationParts): Operations {
       const reconciled = outbox.reconcile(nodeName, () => engine.list(), isServerTask);
       background(log, "telling the cluster of this server's tasks", reconciled);
       if (!parts.shared) return;
+      stopStops = keepTaskStops({ records, localNode: nodeName, own: operationTasks(engine, clock), log });
       const orphaned = serverJournals(store);
       const heirOf = (name: string): OperationEngine => {
         const heir = engineOn(name);
@@ -93,6 +101,7 @@ export function composeOperations(parts: OperationParts): Operations {
     },
     async close() {
       stop.abort();
+      stopStops();
       await takingOver;
       await engine.stop();
       await outbox.close();

@@ -50,8 +50,8 @@ export interface PveHandlerParts extends GuestReads {
   readonly membership: Membership;
   readonly quotas: Pick<QuotaLedger, "requireRoomIn">;
   readonly caPem: () => string;
-  /** This server's certificate. */
-  readonly certificate: () => string;
+  /** What clients of this server are shown. */
+  readonly shown: () => { readonly certPem: string; readonly fingerprint: string };
 }
 
 export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
@@ -71,6 +71,10 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     },
   });
   const { readGuests, movable } = parts;
+  // On a node without a server of its own clients find none: through this one they reach it.
+  const fingerprintOf = (node: string): string =>
+    (node === nodeName ? undefined : parts.membership.servers.fingerprintOf(node)) ??
+    parts.shown().fingerprint;
   const pools = new Pools({
     requireRoom: (tx, moves) => parts.quotas.requireRoomIn(tx, moves),
     records,
@@ -91,6 +95,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createCpuHandlers({ models: new CpuModels(records), board }),
     ...createConfigHandlers({
       board,
+      fingerprintOf,
       clusterName: parts.clusterName,
       localNode: nodeName,
       removeNode: (node) => parts.membership.remove(node),
@@ -98,9 +103,9 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createNodeReadHandlers({
       configs: new NodeConfigs({ records, localNode: nodeName, send: sendWakePacket }),
       localNode: nodeName,
-      board,
+      fingerprintOf,
       caPem: parts.caPem,
-      certPem: parts.certificate,
+      certPem: () => parts.shown().certPem,
     }),
     ...createClusterTaskHandlers({ tasks: recentTasks }),
     ...createNotYetHandlers(),
@@ -108,6 +113,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
       options,
       nextId: (wanted) => nextFreeId(guests, options.nextIdRange(), wanted),
       board,
+      fingerprintOf,
       resources,
       guests: () => guests.list().map(({ value }) => value),
       identity: {

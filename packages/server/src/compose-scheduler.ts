@@ -14,6 +14,7 @@ import { PlaceGuest } from "./application/scheduler/place-guest.ts";
 import { Placer } from "./application/scheduler/placer.ts";
 import { DEFAULT_REBALANCE, Rebalancer } from "./application/scheduler/rebalancer.ts";
 import { SchedulerFigures } from "./application/scheduler/scheduler-figures.ts";
+import { ExplainCluster } from "./application/vcluster/explain-cluster.ts";
 import { celPlugins } from "./infrastructure/scheduler/cel-plugins.ts";
 import type { Lead } from "./infrastructure/leadership/store-leadership.ts";
 import { httpExtenders } from "./infrastructure/scheduler/http-extenders.ts";
@@ -24,6 +25,7 @@ export interface Scheduler {
   readonly guests: PlaceGuest;
   readonly rules: GuestRules;
   readonly explain: ExplainPlacement;
+  readonly clusters: ExplainCluster;
   readonly figures: SchedulerFigures;
   readonly view: ClusterView;
   readonly rebalancer: Rebalancer;
@@ -66,6 +68,7 @@ export function composeScheduler(parts: {
       policy,
       policyFor: (request, signal) => placer.policyFor(request, signal),
     }),
+    clusters: new ExplainCluster({ records, board: parts.board, view, placer }),
     figures,
     view,
     rebalancer,

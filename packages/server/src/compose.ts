@@ -27,6 +27,7 @@ import { composeAgentFace, composeDirectory } from "./compose-agent-face.ts";
 import { composeBackupJobs } from "./compose-backup-jobs.ts";
 import { composeReplicas } from "./compose-replicas.ts";
 import { composeReplication } from "./compose-replication.ts";
+import { composeGuestsAtOnce } from "./compose-guests-at-once.ts";
 import { composeHa } from "./compose-ha.ts";
 import { composeConsoles } from "./compose-consoles.ts";
 import { composeMappings } from "./compose-mappings.ts";
@@ -36,8 +37,8 @@ import { composeScheduler } from "./compose-scheduler.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
 import { composeEvents, composeKinds, composePhases, composeV1 } from "./compose-v1.ts";
 import { freshReads, ownedStore, readableRecords } from "./application/fresh-reads.ts";
-import { taskRecords } from "@gpve/domain/task/task-record.ts";
-import { publishedServerTasks, withServerTasks } from "./application/node/server-tasks.ts";
+import { withServerTasks } from "./application/node/server-tasks.ts";
+import { publishedServerTasks } from "./application/task/published-server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
 import { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
@@ -195,9 +196,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     nodeName,
     stop: stop.signal,
   });
+  const atOnce = composeGuestsAtOnce({ ...own, access, calls });
   const register = (each: OperationEngine): void => {
-    kinds.register(each);
-    ha.register(each);
+    for (const part of [kinds, ha, atOnce]) part.register(each);
   };
   register(engine);
 
@@ -243,7 +244,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       agents = withServerTasks(directory, {
         localNode: nodeName,
         own: operationTasks(engine, clock),
-        published: publishedServerTasks(records.collection(taskRecords)),
+        published: publishedServerTasks(records, clock),
         clock,
         serve: local.serverTasks,
       });
@@ -278,10 +279,12 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             clusterName: settings.clusterName,
             ...reach,
             caPem: () => pki.caPem,
+            shown: () => certificates.shown(),
           }),
           ...backupJobs.handlers,
           ...replication.handlers,
           ...ha.handlers,
+          ...atOnce.handlers,
           ...consoles.handlers,
           ...composeMappings({ records, ...reach, dataDir: data.path, storages }),
         },

@@ -137,6 +137,10 @@ export const pveRoutes = {
   "GET /cluster/resources": read,
   "GET /cluster/status": read,
   "GET /cluster/tasks": read,
+  "POST /cluster/bulk-action/guest/migrate": write,
+  "POST /cluster/bulk-action/guest/shutdown": write,
+  "POST /cluster/bulk-action/guest/start": write,
+  "POST /cluster/bulk-action/guest/suspend": write,
 
   "GET /nodes": read,
   "GET /nodes/{node}/aplinfo": readFromMemory,
@@ -260,6 +264,8 @@ export const pveRoutes = {
   "GET /nodes/{node}/services/{service}/state": readOnNode,
   "GET /nodes/{node}/status": readOnNode,
   "POST /nodes/{node}/status": write,
+  // It ends beyond the node, and so does what it has to know.
+  "POST /nodes/{node}/migrateall": { audit: "write", runs: "server" },
   "POST /nodes/{node}/startall": write,
   "POST /nodes/{node}/stopall": write,
   "POST /nodes/{node}/suspendall": write,

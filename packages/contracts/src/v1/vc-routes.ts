@@ -55,6 +55,17 @@ export const vcRoutes = [
     response: { status: 200, schema: "any" },
   },
   {
+    operationId: "explainVclusterPlacement",
+    method: "GET",
+    path: "/vclusters/{name}/placement",
+    summary:
+      "Where a virtual cluster is, where it would go now, and what is said of each node. Nodes are named to who has Sys.Audit on /nodes",
+    permission: privilege(tenant, "VC.Audit"),
+    on,
+    audit: "none",
+    response: { status: 200, schema: "any" },
+  },
+  {
     operationId: "startVcluster",
     method: "POST",
     path: "/vclusters/{name}/start",

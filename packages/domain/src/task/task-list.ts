@@ -47,7 +47,7 @@ export function listTasks(
   const matches = [...tasks].filter((task) => matchesQuery(task, query) && mayList(task, viewer));
   const active = source === "archive" ? [] : matches.filter((task) => task.endtime === undefined);
   const archived = source === "active" ? [] : matches.filter((task) => task.endtime !== undefined);
-  const ordered = [...active.toSorted(newestStarted), ...archived.toSorted(newestEnded)];
+  const ordered = [...active, ...archived].toSorted(newestFirst);
   const start = query.start ?? 0;
   const rows = ordered
     .slice(start, start + (query.limit ?? DEFAULT_TASK_LIMIT))
@@ -80,10 +80,12 @@ function mayList(task: Task, viewer: TaskViewer): boolean {
   return viewer.auditor || ownsTask(viewer.authid, task);
 }
 
-function newestStarted(a: Task, b: Task): number {
-  return b.starttime - a.starttime || b.pid - a.pid;
-}
+type Ordered = Pick<Task, "starttime" | "endtime" | "pid">;
 
-function newestEnded(a: Task, b: Task): number {
-  return (b.endtime ?? 0) - (a.endtime ?? 0) || newestStarted(a, b);
+/** What runs first. */
+export function newestFirst(a: Ordered, b: Ordered): number {
+  const running = Number.POSITIVE_INFINITY;
+  const [endA, endB] = [a.endtime ?? running, b.endtime ?? running];
+  if (endA !== endB) return endB > endA ? 1 : -1;
+  return b.starttime - a.starttime || b.pid - a.pid;
 }

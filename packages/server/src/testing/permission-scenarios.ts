@@ -412,6 +412,7 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
   ...[
     "vclusterKubeconfig",
     "listVclusterKubeconfigs",
+    "explainVclusterPlacement",
     "revokeVclusterKubeconfig",
     "startVcluster",
     "stopVcluster",

@@ -9,6 +9,7 @@ const refuse = (): never => {
 /** Where nobody asks the scheduler: guests name their nodes, and clusters have no rules. */
 export const noPlaces = { run: refuse, keep: refuse, preview: refuse };
 export const noExplanations = { guest: refuse, place: refuse, nodeLoss: refuse };
+export const noStories = { story: refuse };
 
 export const quietKinds: Omit<Parameters<typeof createKindAdapters>[0], "board" | "ownNode"> = {
   phases: { of: () => ({ phase: "Unknown", since: 0, last: undefined }), onStep: () => () => undefined },

@@ -201,7 +201,13 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     ageSeconds: () => undefined,
     ready: () => undefined,
     handlers: {
-      ...composePveHandlers({ ...parts, ...composeGuestReads(parts), ...reach, caPem: () => "CA" }),
+      ...composePveHandlers({
+        ...parts,
+        ...composeGuestReads(parts),
+        ...reach,
+        caPem: () => "CA",
+        shown: () => ({ certPem: "", fingerprint: "AA" }),
+      }),
       ...createConsoleHandlers(reach),
     },
   });

@@ -52,7 +52,42 @@ describe("explain", () => {
     const { out } = await ctl.run(["explain", "vm", "100"]);
     expect(out).toContain("Nobody looked for its node: it was named.");
     expect(out).toContain("it would go to nowhere");
-    expect((await ctl.run(["explain", "pool", "x"])).err).toContain("'pool' cannot be explained; vm can");
+    expect((await ctl.run(["explain", "pool", "x"])).err).toContain(
+      "'pool' cannot be explained; vm and vc can",
+    );
+  });
+});
+
+describe("explain of a virtual cluster", () => {
+  const now = {
+    ...explanation,
+    strategy: "fewest-clusters",
+    refused: { NodeFit: 1 },
+    weights: {},
+    verdicts: [
+      { node: "n1", parts: { clusters: 2 }, refusals: [] },
+      { node: "n2", refusals: [{ filter: "NodeFit", why: "it is cordoned" }] },
+    ],
+  };
+
+  test("tells where it would go, and how it is chosen", async () => {
+    const cluster = { id: "vc/shop/demo", nodes: ["n1", "n2"], now };
+    ctl.api.on("GET /api/v1/tenants/shop/vclusters/demo/placement", { body: cluster });
+    const { out, code } = await ctl.run(["explain", "vc", "shop/demo"]);
+    expect(code).toBe(0);
+    expect(out).toContain("Virtual cluster shop/demo is on n1, n2.");
+    expect(out).toContain("the fewest virtual clusters");
+    expect(out).toContain(
+      "Placed now, it would go to n1 again: 1 of 2 nodes could take it, 1 refused by NodeFit",
+    );
+    expect(out).toMatch(/^n1 \* .*clusters 2$/m);
+    expect(out).toMatch(/^n2 +- +NodeFit: it is cordoned$/m);
+    const ruled = { ...cluster, nodes: ["n2"], now: { ...explanation, strategy: "balanced" } };
+    ctl.api.on("GET /api/v1/vclusters/demo/placement", { body: ruled });
+    expect((await ctl.run(["explain", "vc", "demo"])).out).toContain(
+      "where the scheduler says, by balanced.",
+    );
+    expect(JSON.parse((await ctl.run(["explain", "vc", "demo", "-o", "json"])).out)).toEqual(ruled);
   });
 });
 

@@ -54,7 +54,12 @@ function localView(views: readonly NodeView[], localNode: string): NodeView | un
 /** Rows of GET /nodes; figures are for who may audit the node. */
 export function nodeList(
   board: NodeBoard,
+  fingerprintOf: (node: string) => string,
   access: Pick<AccessView, "has">,
 ): readonly Record<string, unknown>[] {
-  return board.list().map((view) => nodeListRow(view, access.has(`/nodes/${view.node}`, ["Sys.Audit"])));
+  return board
+    .list()
+    .map((view) =>
+      nodeListRow(view, fingerprintOf(view.node), access.has(`/nodes/${view.node}`, ["Sys.Audit"])),
+    );
 }

@@ -86,8 +86,8 @@ export function nodeRow(view: NodeView, mayAudit: boolean): Row {
 }
 
 /** The row of GET /nodes, with what it alone tells. */
-export function nodeListRow(view: NodeView, mayAudit: boolean): Row {
-  return { ...nodeWords(view), ssl_fingerprint: view.certFingerprint, ...nodeUsage(view, mayAudit) };
+export function nodeListRow(view: NodeView, fingerprint: string, mayAudit: boolean): Row {
+  return { ...nodeWords(view), ssl_fingerprint: fingerprint, ...nodeUsage(view, mayAudit) };
 }
 
 function nodeWords({ node, health }: NodeView): Row {

@@ -43,10 +43,10 @@ it("tells where the servers are that run, as each has noted", async () => {
     random: (bytes) => new Uint8Array(bytes),
   });
   for (const [at, name] of ["s1", "s2", "s3"].entries())
-    await servers.note(name, `https://192.0.2.${at}:8006`);
+    await servers.note({ name, url: `https://192.0.2.${at}:8006` });
   expect(await servers.urls()).toEqual(["https://192.0.2.0:8006", "https://192.0.2.1:8006"]);
   running.add("s3");
-  await servers.note("s1", "https://192.0.2.9:8006");
+  await servers.note({ name: "s1", url: "https://192.0.2.9:8006" });
   expect(await servers.urls()).toEqual([
     "https://192.0.2.9:8006",
     "https://192.0.2.1:8006",
@@ -54,7 +54,7 @@ it("tells where the servers are that run, as each has noted", async () => {
   ]);
   await servers.forget("s2");
   expect(await servers.urls()).toEqual(["https://192.0.2.9:8006", "https://192.0.2.2:8006"]);
-  await servers.note("s2", "https://192.0.2.1:8006");
+  await servers.note({ name: "s2", url: "https://192.0.2.1:8006" });
   expect(await servers.urls()).toHaveLength(3);
 });
 

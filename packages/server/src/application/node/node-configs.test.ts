@@ -21,7 +21,7 @@ async function open() {
   const handlers = createNodeReadHandlers({
     configs,
     localNode: "n1",
-    board: { list: () => [], get: () => undefined, generation: () => 1 },
+    fingerprintOf: () => "AA",
     caPem: () => "",
     certPem: () => "",
   });

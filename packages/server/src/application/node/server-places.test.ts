@@ -11,12 +11,13 @@ function world() {
   const running = new Set(["s1", "s2", "s3"]);
   const failures: unknown[] = [];
   let reachable = true;
+  let fingerprint = "AA";
   const places = new ServerPlaces(records, async (name) => {
     if (!reachable) throw new Error("no quorum");
     return running.has(name);
   });
   const kept = places.keep(
-    { name: "s1", url: "https://s1:8006" },
+    { name: "s1", url: "https://s1:8006", fingerprint: () => fingerprint },
     { clock, signal: stop.signal, onFailure: (err) => failures.push(err) },
   );
   return {
@@ -24,6 +25,7 @@ function world() {
     running,
     failures,
     clock,
+    renew: () => (fingerprint = "BB"),
     cut: (is: boolean) => (reachable = !is),
     names: () =>
       records
@@ -40,7 +42,7 @@ function world() {
 
 test("a server that has not run for a day is forgotten, one that comes back meanwhile is not", async () => {
   const { places, running, clock, names, end } = world();
-  for (const name of ["s2", "s3"]) await places.note(name, `https://${name}:8006`);
+  for (const name of ["s2", "s3"]) await places.note({ name, url: `https://${name}:8006` });
   running.delete("s2");
   running.delete("s3");
   await clock.advance(20 * HOUR);
@@ -64,11 +66,22 @@ test("a server that was forgotten and runs is noted again, by itself", async () 
 
 test("while the store cannot be asked nobody is forgotten", async () => {
   const { places, cut, failures, clock, names, end } = world();
-  await places.note("s2", "https://s2:8006");
+  await places.note({ name: "s2", url: "https://s2:8006" });
   cut(true);
   await clock.advance(48 * HOUR);
   expect(names()).toEqual(["s1", "s2"]);
   expect(failures.length).toBeGreaterThan(1);
   cut(false);
+  await end();
+});
+
+test("what clients are shown is noted too, and again when it is renewed", async () => {
+  const { places, renew, clock, end } = world();
+  await clock.advance(1_000);
+  expect(places.fingerprintOf("s1")).toBe("AA");
+  expect(places.fingerprintOf("s2")).toBeUndefined();
+  renew();
+  await clock.advance(HOUR);
+  expect(places.fingerprintOf("s1")).toBe("BB");
   await end();
 });

@@ -1,6 +1,6 @@
 // Where agents reach each server. A node that joins is told all of them, and follows them from then on: one that knew a
 // single server would lose its lease with it, and with that its guests under HA.
-import { placeCollection } from "@gpve/domain/node/server-place.ts";
+import { placeCollection, type ServerPlace } from "@gpve/domain/node/server-place.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -20,14 +20,26 @@ export class ServerPlaces {
     this.#serves = serves;
   }
 
-  async note(name: string, url: string): Promise<void> {
-    if (this.#records.collection(placeCollection).get(name)?.value.url === url) return;
-    await this.#records.transact((tx) => tx.put(placeCollection, name, { name, url }));
+  async note(place: ServerPlace): Promise<void> {
+    const { name, url, fingerprint } = place;
+    const known = this.#records.collection(placeCollection).get(name)?.value;
+    if (known?.url === url && known.fingerprint === fingerprint) return;
+    await this.#records.transact((tx) => tx.put(placeCollection, name, place));
+  }
+
+  /** What clients of the server of that name are shown; undefined = it has not told. */
+  fingerprintOf(name: string): string | undefined {
+    return this.#records.collection(placeCollection).get(name)?.value.fingerprint;
   }
 
   /** Until the signal: notes this server again should it have been forgotten, and forgets those that are long gone. */
   async keep(
-    own: { readonly name: string; readonly url: string | undefined },
+    own: {
+      readonly name: string;
+      readonly url: string | undefined;
+      /** It changes when the certificate is renewed. */
+      readonly fingerprint: () => string;
+    },
     deps: {
       readonly clock: Pick<Clock, "sleep" | "monotonic">;
       readonly signal: AbortSignal;
@@ -37,7 +49,8 @@ export class ServerPlaces {
     const { clock, onFailure } = deps;
     await every(LOOK_MS, deps, async () => {
       try {
-        if (own.url !== undefined) await this.note(own.name, own.url);
+        const { name, url } = own;
+        if (url !== undefined) await this.note({ name, url, fingerprint: own.fingerprint() });
         await this.#forgetGone(own.name, clock.monotonic());
       } catch (err) {
         if (!deps.signal.aborted) onFailure(err);

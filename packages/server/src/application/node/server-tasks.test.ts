@@ -5,7 +5,7 @@ import { SERVER_TASKS_FROM } from "@gpve/domain/task/operation-tasks.ts";
 import type { TaskDirectory } from "@gpve/domain/task/ports.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { formatUpid } from "@gpve/domain/task/upid.ts";
-import { publishedServerTasks, withServerTasks } from "./server-tasks.ts";
+import { serverTaskNode, withServerTasks } from "./server-tasks.ts";
 
 const upidOf = (node: string, pid: number): string =>
   formatUpid({ node, pid, pstart: 1, starttime: 1_800_000_000, type: "apply", id: "", user: "root@pam" });
@@ -63,14 +63,63 @@ test("how a task of another server stands is answered here; its log is where it 
   expect(await ask("n2", servers("n2"), "log")).toBe("agent of n2");
 });
 
-test("the records of all servers tell how their tasks stand", async () => {
-  const upid = servers("n2");
-  const record = { upid, endtime: 1_800_000_009, exitstatus: "OK" };
-  const published = publishedServerTasks({
-    get: (id) => (id === `n2/${upid}` ? { id, value: record, revision: 1 } : undefined),
-  } as Parameters<typeof publishedServerTasks>[0]);
-  expect(published.get(upid)).toMatchObject({ node: "n2", endtime: 1_800_000_009, exitstatus: "OK" });
-  expect(published.get(servers("n3"))).toBeUndefined();
-  expect(published.get(upidOf("n2", 5))).toBeUndefined();
-  await expect(published.stop(upid, "root@pam")).rejects.toThrow("runs in another server");
+test("what this server runs is answered here in whatever node's name it is asked for", async () => {
+  for (const what of ["status", "log"])
+    expect(await ask("n2", servers("n1"), what)).toBe("this server for n2");
+});
+
+test("a wish to stop a task of another server is taken here", async () => {
+  told.set(servers("n2"), 0);
+  const call = { decision: { route: "DELETE /nodes/{node}/tasks/{upid}" }, params: { upid: servers("n2") } };
+  const reply = directory.connection("n2")?.call(call as unknown as AgentCall, new AbortController().signal);
+  expect((await reply)?.data).toBe("this server for n2");
+});
+
+test("a node's list has what its agent and what servers run, in one order and by one page", async () => {
+  const row = (pid: number, starttime: number, endtime?: number) => ({ pid, starttime, endtime });
+  const lists: Record<string, readonly unknown[]> = {
+    agent: [row(5, 40), row(3, 10, 30), row(2, 5, 9)],
+    servers: [row(7, 50), row(6, 20, 25)],
+  };
+  const asked: unknown[] = [];
+  const listing = (who: string) =>
+    new FakeAgent({
+      node: "n2",
+      answer: ({ params }) => {
+        asked.push(params);
+        return { data: (lists[who] ?? []).slice(0, Number(params["limit"])), total: lists[who]?.length ?? 0 };
+      },
+    });
+  const both = withServerTasks(
+    { connection: () => listing("agent") },
+    {
+      localNode: "n1",
+      own: tasks,
+      published: tasks,
+      clock: { sleep: () => Promise.resolve() },
+      serve: () => listing("servers"),
+    },
+  );
+  const page = async (params: object) => {
+    const call = { decision: { route: "GET /nodes/{node}/tasks" }, params: { node: "n2", ...params } };
+    const reply = await both
+      .connection("n2")
+      ?.call(call as unknown as AgentCall, new AbortController().signal);
+    const rows = (reply?.data ?? []) as readonly { pid: number }[];
+    return { pids: rows.map(({ pid }) => pid), total: reply?.total };
+  };
+  expect(await page({ source: "all" })).toEqual({ pids: [7, 5, 3, 6, 2], total: 5 });
+  expect(await page({ start: "1", limit: "2" })).toEqual({ pids: [5, 3], total: 5 });
+  expect(asked.at(-1)).toEqual({ node: "n2", start: "0", limit: "3" });
+  await expect(page({ limit: "x" })).rejects.toThrow("Parameter verification failed");
+});
+
+test("a call about a server's task is made in the name of the node that its UPID names", () => {
+  const log = "GET /nodes/{node}/tasks/{upid}/log";
+  const knows = (node: string): boolean => node === "n1";
+  expect(serverTaskNode(log, { node: "n2", upid: servers("n1") }, knows)).toBe("n1");
+  expect(serverTaskNode(log, { node: "n2", upid: servers("s1") }, knows)).toBeUndefined();
+  expect(serverTaskNode(log, { node: "n2", upid: upidOf("n1", 5) }, knows)).toBeUndefined();
+  expect(serverTaskNode(log, { node: "n2" }, knows)).toBeUndefined();
+  expect(serverTaskNode("POST /nodes/{node}/x", { upid: servers("n1") }, knows)).toBeUndefined();
 });

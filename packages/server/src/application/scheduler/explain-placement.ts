@@ -128,7 +128,10 @@ export class ExplainPlacement {
   }
 }
 
-export function seenBy(ctx: Pick<RequestContext, "access">, explanation: Explanation): Explanation {
+export function seenBy<E extends Pick<Explanation, "node" | "verdicts">>(
+  ctx: Pick<RequestContext, "access">,
+  explanation: E,
+): E {
   if (seesNodes(ctx)) return explanation;
   const verdicts = explanation.verdicts.filter(({ node }) => node === explanation.node);
   return {

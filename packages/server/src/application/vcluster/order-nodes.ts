@@ -22,7 +22,7 @@ export async function withOrder<T extends PlaceDeps & { readonly placer: Pick<Pl
   { signal, access }: Terms,
 ): Promise<PlaceDeps> {
   if (cluster.spec.rules === undefined) return deps;
-  const { verdicts } = await deps.placer.preview(requestOf(cluster), signal);
+  const { verdicts } = await deps.placer.preview(clusterRequest(cluster), signal);
   const places = new Map(verdicts.map(({ node, refusals }, rank) => [node, { rank, refusals }]));
   return {
     ...deps,
@@ -39,7 +39,7 @@ export async function withOrder<T extends PlaceDeps & { readonly placer: Pick<Pl
 }
 
 /** As its shares are counted when it is there; dealt out, each node has a worker at least. */
-function requestOf({ name, tenant, spec }: NewCluster): PlacementRequest {
+export function clusterRequest({ name, tenant, spec }: NewCluster): PlacementRequest {
   const isDealt = spec.spread === true || spec.replicas > 1;
   const { cpus, memoryBytes } = isDealt && totalWorkers(spec) > 0 ? spec.workerSize : totalSize(spec);
   return {

@@ -87,10 +87,14 @@ function refusal({ records, order }: PlaceDeps, view: NodeView, spec: Fitting): 
   const lacks = whyNoVolumes(records, view.node, spec);
   if (lacks !== undefined) return lacks;
   // It has looked at cordons and taints too, some of which the rules tolerate.
-  if (order !== undefined) return order.refusal(view.node) ?? whyNoRoom(view, spec);
-  const record = records.collection(nodeRecords).get(view.node)?.value;
-  const inMaintenance = isInMaintenance(view.node, records.collection(managerCollection));
-  return whyClosed(record, inMaintenance) ?? whyNoRoom(view, spec);
+  return (
+    (order === undefined ? closed(records, view.node) : order.refusal(view.node)) ?? whyNoRoom(view, spec)
+  );
+}
+
+function closed(records: Pick<Records, "collection">, node: string): string | undefined {
+  const record = records.collection(nodeRecords).get(node)?.value;
+  return whyClosed(record, isInMaintenance(node, records.collection(managerCollection)));
 }
 
 function open(deps: PlaceDeps, nodes: readonly NodeView[], spec: Fitting): readonly NodeView[] {
@@ -155,6 +159,50 @@ function hasLabels(
 ): boolean {
   const labels = records.collection(nodeRecords).get(node)?.value.labels ?? {};
   return Object.entries(nodeSelector).every(([key, value]) => labels[key] === value);
+}
+
+interface JudgedNode {
+  readonly node: string;
+  /** Others that it has. */
+  readonly clusters: number;
+  /** Why it could not have this one; undefined: it could. */
+  readonly refusal: string | undefined;
+}
+
+/** For a cluster without rules that is there already: every node, the one it would go to first, those that cannot last. */
+export function judgedNodes(
+  { records, board }: Pick<PlaceDeps, "records" | "board">,
+  record: VirtualClusterRecord,
+): readonly JudgedNode[] {
+  const { spec } = record;
+  const { nodeSelector = {} } = spec;
+  const loads = controlPlanes(records.collection(vclusterCollection).list());
+  const own = new Set(hasReplicas(record.spread) ? nodesOf(record) : [record.node]);
+  const whyNot = (view: NodeView): string | undefined => {
+    const labels = records.collection(nodeRecords).get(view.node)?.value.labels ?? {};
+    const lacking = Object.entries(nodeSelector).find(([key, value]) => labels[key] !== value);
+    const kata = spec.isolationLevel === "L2" ? kataOf(view.facts?.capabilities) : "able";
+    if (view.health !== "online") return "it is not online";
+    if (lacking !== undefined) return `it lacks the label ${lacking.join("=")}`;
+    if (typeof kata === "object") return kata.refusal;
+    // What is there has its room there.
+    return own.has(view.node)
+      ? (whyNoVolumes(records, view.node, spec) ?? closed(records, view.node))
+      : refusal({ records, board }, view, spec);
+  };
+  return board
+    .list()
+    .map((view) => ({
+      node: view.node,
+      clusters: (loads.get(view.node) ?? 0) - (own.has(view.node) ? 1 : 0),
+      refusal: whyNot(view),
+    }))
+    .toSorted(
+      (a, b) =>
+        Number(a.refusal !== undefined) - Number(b.refusal !== undefined) ||
+        a.clusters - b.clusters ||
+        (a.node < b.node ? -1 : 1),
+    );
 }
 
 const counted = new WeakMap<readonly Entry<VirtualClusterRecord>[], ReadonlyMap<string, number>>();

@@ -51,6 +51,7 @@ beforeEach(async () => {
           place: (...args) => scheduler().explain.place(...args),
           nodeLoss: (...args) => scheduler().explain.nodeLoss(...args),
         },
+        clusters: { story: (...args) => scheduler().clusters.story(...args) },
         guests: { keep: (...args) => scheduler().guests.keep(...args) },
       },
     },

@@ -8,7 +8,7 @@ import type { Call, Reply } from "./call.ts";
 
 type SchedulerOperation = Extract<
   FixedOperation,
-  "explainVmPlacement" | "reservePlace" | "simulatePlace" | "simulateNodeLoss"
+  "explainVmPlacement" | "explainVclusterPlacement" | "reservePlace" | "simulatePlace" | "simulateNodeLoss"
 >;
 
 interface ReserveBody {
@@ -26,6 +26,9 @@ export function schedulerOperations(
   return {
     explainVmPlacement: async ({ params, ctx }) => ({
       body: await face.explain.guest(params["name"] ?? "", ctx),
+    }),
+    explainVclusterPlacement: async ({ params, ctx }) => ({
+      body: await face.clusters.story(params["name"] ?? "", ctx),
     }),
     simulatePlace: async ({ body, ctx }) => ({
       body: await face.explain.place(body as PlaceQuestion, ctx.signal),

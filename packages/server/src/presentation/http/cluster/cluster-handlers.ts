@@ -15,6 +15,8 @@ export interface ClusterHandlerDeps {
   /** The lowest free VMID, or the given one when it is free. */
   readonly nextId: (wanted: number | undefined) => number;
   readonly board: NodeBoard;
+  /** What clients of the API are shown at a node, where it has one. */
+  readonly fingerprintOf: (node: string) => string;
   readonly resources: ListResources;
   readonly identity: OwnCluster;
   readonly guests: () => readonly GuestRecord[];
@@ -48,6 +50,6 @@ export function createClusterHandlers(deps: ClusterHandlerDeps): PveHandlers {
       const views = deps.board.list().filter(({ node }) => wanted?.includes(node) ?? true);
       return { data: exportMetrics(views, deps.guests(), since ?? 0) };
     },
-    "GET /nodes": (_params, ctx) => nodeList(deps.board, ctx.access),
+    "GET /nodes": (_params, ctx) => nodeList(deps.board, deps.fingerprintOf, ctx.access),
   };
 }

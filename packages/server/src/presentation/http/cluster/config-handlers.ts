@@ -7,6 +7,8 @@ import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 
 export interface ConfigHandlerDeps {
   readonly board: NodeBoard;
+  /** What clients of the API are shown at a node, where it has one. */
+  readonly fingerprintOf: (node: string) => string;
   /** undefined: one node, no cluster. */
   readonly clusterName: string | undefined;
   /** The node this server runs on. */
@@ -18,7 +20,7 @@ export interface ConfigHandlerDeps {
 const JOIN_API_VERSION = 1;
 
 export function createConfigHandlers(deps: ConfigHandlerDeps): PveHandlers {
-  const { board, clusterName, localNode, removeNode } = deps;
+  const { board, fingerprintOf, clusterName, localNode, removeNode } = deps;
   const totem = (name: string): Record<string, unknown> => ({
     cluster_name: name,
     config_version: String(board.list().length),
@@ -48,7 +50,7 @@ export function createConfigHandlers(deps: ConfigHandlerDeps): PveHandlers {
         throw new AppError("object.not_found", "node is not in a cluster, no join info available!", {
           pveStatus: 424,
         });
-      const nodelist = board.list().map(joinRow);
+      const nodelist = board.list().map((view) => joinRow(view, fingerprintOf(view.node)));
       const preferred = wanted ?? localNode;
       if (wanted !== undefined && !nodelist.some(({ name }) => name === wanted))
         throw missing(`node '${wanted}' does not exist in cluster`);
@@ -64,12 +66,12 @@ export function createConfigHandlers(deps: ConfigHandlerDeps): PveHandlers {
   };
 }
 
-function joinRow({ node, nodeid, address, certFingerprint }: NodeView) {
+function joinRow({ node, nodeid, address }: NodeView, fingerprint: string) {
   return {
     name: node,
     nodeid: String(nodeid),
     pve_addr: address,
-    pve_fp: certFingerprint,
+    pve_fp: fingerprint,
     quorum_votes: "1",
     ring0_addr: address,
   };

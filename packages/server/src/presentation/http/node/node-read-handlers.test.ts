@@ -9,6 +9,8 @@ import { createNodeReadHandlers } from "./node-read-handlers.ts";
 
 const ctx = {} as RequestContext;
 const FINGERPRINT = Array.from({ length: 32 }, () => "AB").join(":");
+/** An agent's certificate is another than that of the API. */
+const API_OF_N2 = Array.from({ length: 32 }, () => "CD").join(":");
 const views = [
   { node: "n1", nodeid: 1, address: "192.0.2.1", certFingerprint: FINGERPRINT },
   { node: "n2", nodeid: 2, address: "192.0.2.2", certFingerprint: FINGERPRINT },
@@ -18,6 +20,7 @@ const board = {
   get: (node: string) => views.find((view) => view.node === node),
   generation: () => 1,
 };
+const fingerprintOf = (node: string): string => (node === "n2" ? API_OF_N2 : FINGERPRINT);
 const NOW = Date.UTC(2026, 0, 1);
 const authority = await createAuthority("home", NOW);
 const pair = await createKeyPair();
@@ -36,7 +39,7 @@ const removeNode = (node: string): Promise<void> => {
 const handlers = createNodeReadHandlers({
   configs: { show: () => ({}), update: () => Promise.resolve(), wake: () => Promise.resolve("") },
   localNode: "n1",
-  board,
+  fingerprintOf,
   caPem: () => authority.certPem,
   certPem: () => `${certPem}\n${authority.certPem}`,
 });
@@ -60,7 +63,7 @@ test("shows the certificates a node answers with, and of another node what is kn
     { filename: "pve-root-ca.pem" },
     {
       filename: "pve-ssl.pem",
-      fingerprint: FINGERPRINT,
+      fingerprint: API_OF_N2,
     },
   ]);
 });
@@ -70,14 +73,26 @@ test("there are no templates of containers", () => {
 });
 
 test("a lone node has no cluster to show; a cluster shows its nodes, and lets them go", async () => {
-  const alone = createConfigHandlers({ board, removeNode, localNode: "n1", clusterName: undefined });
+  const alone = createConfigHandlers({
+    board,
+    fingerprintOf,
+    removeNode,
+    localNode: "n1",
+    clusterName: undefined,
+  });
   expect(alone["GET /cluster/config/nodes"]?.({}, ctx)).toEqual([]);
   expect(alone["GET /cluster/config/totem"]?.({}, ctx)).toEqual({});
   expect(alone["GET /cluster/config/qdevice"]?.({}, ctx)).toEqual({});
   expect(() => alone["GET /cluster/config/join"]?.({}, ctx)).toThrow(
     expect.objectContaining({ message: "node is not in a cluster, no join info available!", pveStatus: 424 }),
   );
-  const together = createConfigHandlers({ board, removeNode, localNode: "n1", clusterName: "home" });
+  const together = createConfigHandlers({
+    board,
+    fingerprintOf,
+    removeNode,
+    localNode: "n1",
+    clusterName: "home",
+  });
   expect(together["GET /cluster/config/totem"]?.({}, ctx)).toMatchObject({ cluster_name: "home" });
   expect(together["GET /cluster/config/nodes"]?.({}, ctx)).toEqual([
     { node: "n1", name: "n1", nodeid: "1", quorum_votes: "1", ring0_addr: "192.0.2.1" },
@@ -92,7 +107,7 @@ test("a lone node has no cluster to show; a cluster shows its nodes, and lets th
     preferred_node: "n1",
     nodelist: [
       { name: "n1", nodeid: "1", pve_addr: "192.0.2.1" },
-      { name: "n2", nodeid: "2" },
+      { name: "n2", nodeid: "2", pve_fp: API_OF_N2 },
     ],
     totem: { cluster_name: "home" },
   });

@@ -1,6 +1,5 @@
 // What a server answers about nodes itself, also while the node is away.
 import { given } from "@gpve/contracts/given.ts";
-import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import { certificateInfo } from "@gpve/kit/pki/certificate-info.ts";
@@ -10,7 +9,8 @@ import type { NodeConfig, NodeConfigs } from "../../../application/node/node-con
 export interface NodeReadDeps {
   readonly configs: Pick<NodeConfigs, "show" | "update" | "wake">;
   readonly localNode: string;
-  readonly board: NodeBoard;
+  /** What clients of the API are shown at a node, where it has one. */
+  readonly fingerprintOf: (node: string) => string;
   readonly caPem: () => string;
   /** This server's own, the CA's after it. */
   readonly certPem: () => string;
@@ -28,7 +28,7 @@ export function createNodeReadHandlers(deps: NodeReadDeps): PveHandlers {
       certificateInfo(CA_FILE, deps.caPem()),
       node === deps.localNode
         ? certificateInfo(NODE_FILE, deps.certPem())
-        : { filename: NODE_FILE, fingerprint: deps.board.get(node)?.certFingerprint },
+        : { filename: NODE_FILE, fingerprint: deps.fingerprintOf(node) },
     ],
     "GET /nodes/{node}/config": ({ node, property }) => deps.configs.show(node, property),
     "PUT /nodes/{node}/config": async ({ node, delete: remove, digest, ...set }, ctx) => {

@@ -17,6 +17,7 @@ import type { AgentCall, AgentReply } from "@gpve/domain/node/agent-port.ts";
 import { askedPlacement, placePveGuest } from "../../../application/scheduler/place-pve-guest.ts";
 import type { PveApiDeps } from "./ports.ts";
 import { unknownNode } from "../../../application/node/call-agent.ts";
+import { serverTaskNode } from "../../../application/node/server-tasks.ts";
 
 export interface ExecuteRequest {
   readonly method: PveMethod;
@@ -57,8 +58,10 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
     async (traceparent) => {
       const access = deps.accessOf(auth.actor);
       const subject = { actor: auth.actor, access };
-      const decision = checkSpan("authorise", () => deps.decide(key, request.params, subject));
-      const { node, params } = atNode(deps, request);
+      const taskNode = serverTaskNode(key, request.params, (name) => deps.knowsNode(name));
+      const asked = taskNode === undefined ? request.params : { ...request.params, node: taskNode };
+      const decision = checkSpan("authorise", () => deps.decide(key, asked, subject));
+      const { node, params } = atNode(deps, asked);
       const ctx: RequestContext = {
         requestId: request.requestId,
         actor: auth.actor,
@@ -73,9 +76,9 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
         const { source } = request;
         const forward = (given: Decision, sent: AgentCall["params"]): Promise<AgentReply> =>
           deps.calls.forward(given, { params: sent, source }, ctx);
-        const asked = askedPlacement(key, params);
+        const placed = askedPlacement(key, params);
         const reply =
-          asked === undefined
+          placed === undefined
             ? await forward(decision, params)
             : await placePveGuest(deps.placement, { route: key, params, source }, ctx, (sent) =>
                 forward(deps.decide(key, sent, { actor: auth.actor, access }), sent),
@@ -100,7 +103,7 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
 /** The node in the path; "localhost" is this one. */
 function atNode(
   deps: Pick<PveApiDeps, "localNode">,
-  { params }: ExecuteRequest,
+  params: ExecuteRequest["params"],
 ): { readonly node: string | undefined; readonly params: Record<string, unknown> } {
   const { node } = params;
   if (typeof node !== "string") return { node: undefined, params };

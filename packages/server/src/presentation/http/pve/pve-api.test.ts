@@ -495,3 +495,9 @@ test("survives garbage on the wire", async () => {
   expect(answer).toMatch(/^HTTP\/1.1 400/);
   expect((await call("GET", "/api2/json/version")).status).toBe(200);
 });
+
+test("the log of a task that a server ran is read where its UPID says, whatever node it is asked of", async () => {
+  const upid = "UPID:n1:40000001:00000001:6B49D200:hamigrate:100:root@pam:";
+  await call("GET", `/api2/json/nodes/gone/tasks/${upid}/log`);
+  expect(agentCalls.at(-1)).toMatchObject({ params: { node: "n1", upid } });
+});

@@ -23,7 +23,7 @@ import { createKindAdapters } from "../../../application/v1/kind-adapters.ts";
 import type { AuditedCall } from "../../../application/audit/record-audit.ts";
 import { createV1Api } from "../create-v1-api.ts";
 import type { V1Deps } from "../ports.ts";
-import { noExplanations, noPlaces, quietKinds } from "../../../testing/quiet-kinds.ts";
+import { noExplanations, noPlaces, noStories, quietKinds } from "../../../testing/quiet-kinds.ts";
 
 export const silent: RequestLogger = {
   debug: () => undefined,
@@ -123,7 +123,7 @@ export async function startV1(
     clock,
     adapters,
     history: objectsFromHistory(store),
-    scheduler: { explain: noExplanations, guests: noPlaces },
+    scheduler: { explain: noExplanations, clusters: noStories, guests: noPlaces },
     ageSeconds: () => undefined,
     submitApply: () => Promise.reject(new AppError("feature.unsupported", "no engine in this test")),
     auditLog: {
