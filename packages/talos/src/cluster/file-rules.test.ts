@@ -45,6 +45,14 @@ test.each<[string, Readonly<Record<string, unknown>>]>([
   ["node-unknown", { nodes: { "prod-cp-9": {} } }],
   ["host-unknown", { nodes: { "prod-cp-1": { host: "pve9" } } }],
   ["spread-impossible", { placement: { spread: "required" }, providers: [qm("pve", ["pve1"])] }],
+  [
+    "spread-impossible",
+    {
+      placement: { spread: "required" },
+      nodes: { "prod-cp-1": { host: "pve1" }, "prod-cp-2": { host: "pve1" } },
+    },
+  ],
+  ["spread-impossible", { placement: { spread: "required" }, providers: [qm("pve", ["a", "a", "b"])] }],
   ["image-ambiguous", { image: { boot: "iso", archive: "a.raw.xz" } }],
   ["provider-incomplete", { providers: [{ ...qm("pve", ["pve1"]), type: "gpve" }] }],
 ])("%s", (id, values) => {

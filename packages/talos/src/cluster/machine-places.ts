@@ -37,3 +37,16 @@ export function placeMachines(
   }
   return places;
 }
+
+/** Control planes that share a node of the platform with one before them, where the file wants them apart. */
+export function crowdedControlPlanes(
+  { placement }: Pick<Cluster, "placement">,
+  machines: readonly Machine[],
+): readonly (Pick<Machine, "name" | "host"> & { readonly beside: string })[] {
+  if (placement.spread !== "required") return [];
+  const control = machines.filter(({ role }) => role === "controlplane");
+  return control.flatMap(({ name, host, provider }, at) => {
+    const other = control.slice(0, at).find((each) => each.host === host && each.provider === provider);
+    return other === undefined ? [] : [{ name, host, beside: other.name }];
+  });
+}

@@ -8,6 +8,7 @@ import { clusterProblems } from "./cluster-rules.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
 import { type Environment, fillEnvironment } from "./environment.ts";
+import { crowdedControlPlanes } from "./machine-places.ts";
 import { machinesOf } from "./machines.ts";
 import type { Problem } from "./problem.ts";
 import { schemaProblems } from "./schema-problems.ts";
@@ -93,8 +94,11 @@ function firstOf(...checks: readonly (() => readonly Problem[])[]): readonly Pro
 
 function allocationProblems(cluster: Cluster): readonly Problem[] {
   try {
-    machinesOf(cluster);
-    return [];
+    return crowdedControlPlanes(cluster, machinesOf(cluster)).map(({ name, host, beside }) => ({
+      id: "spread-impossible",
+      path: cluster.nodes[name]?.host === undefined ? ["placement", "spread"] : ["nodes", name, "host"],
+      message: `puts ${name} on ${host} beside ${beside}, and placement.spread is required`,
+    }));
   } catch (err) {
     if (!isAppError(err, "config.invalid")) throw err;
     const id = err.data["finding"] as FindingId;

@@ -227,9 +227,10 @@ export const fileFindings = {
   "spread-impossible": {
     area: "platform",
     title: "Control planes cannot be spread",
-    evidence: "the number of control planes and of nodes",
-    cause: "placement.spread is required, and there are fewer nodes than control planes.",
-    fix: "Add nodes to the providers, or use placement.spread: preferred.",
+    evidence: "the number of control planes and of nodes, or two control planes and the node they share",
+    cause:
+      "placement.spread is required, and there are fewer nodes than control planes, or nodes.*.host or the lock puts two of them on one node. Of control planes that run there already it is a warning.",
+    fix: "Add nodes to the providers, give each control plane a nodes.*.host of its own, or use placement.spread: preferred.",
   },
   "provider-incomplete": {
     area: "file",

@@ -241,6 +241,27 @@ test("our own machines are neither in the way nor counted again", async () => {
   expect(found).toEqual([]);
 });
 
+test("control planes that a lock puts on one node are told: an error while they can still go elsewhere", async () => {
+  const cluster = testCluster({ placement: { spread: "required" } });
+  const pin = (vmid: number, ip: string) => ({ provider: "pve", host: "pve1", vmid, addresses: [ip] });
+  const machines = machinesOf(cluster, {
+    "prod-cp-1": pin(2000, "10.0.0.10"),
+    "prod-cp-2": pin(2001, "10.0.0.11"),
+  });
+  const platform = new FakePlatform();
+  const spread = async () => {
+    const openDriver = async () => driverOf(platform);
+    const { findings: found } = await preflight({ cluster, machines, folder, openDriver });
+    return found.map(({ id, severity, subject, evidence }) => `${severity} ${id} ${subject}: ${evidence}`);
+  };
+  expect(await spread()).toEqual(["error spread-impossible prod-cp-2: on pve1 beside prod-cp-1"]);
+  for (const machine of machines) {
+    const config = { ...guestSettings(cluster, machine) };
+    platform.guests.set(machine.vmid, { node: machine.host, status: "running", config });
+  }
+  expect(await spread()).toEqual(["warning spread-impossible prod-cp-2: on pve1 beside prod-cp-1"]);
+});
+
 test.each([
   [new AppError("node.unavailable", "cannot reach it: refused"), "platform-unreachable"],
   [new AppError("request.timeout", "no answer"), "platform-unreachable"],

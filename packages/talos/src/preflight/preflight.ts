@@ -2,6 +2,7 @@
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
+import { crowdedControlPlanes } from "../cluster/machine-places.ts";
 import type { Driver, Observation } from "../driver/driver.ts";
 import { cloneMode, TEMPLATE_TAG, templateUuid } from "../cluster/templates.ts";
 import { clonesOf } from "../driver/linked-clones.ts";
@@ -15,7 +16,7 @@ import { checkArchives, checkOfflineImages, lackingImages } from "./check-image.
 import { checkNodes } from "./check-nodes.ts";
 import { checkAccounts, checkPrivileges } from "./check-privileges.ts";
 import { probeAddresses, probeImageSource } from "./check-network.ts";
-import { error, type Finding } from "./finding-report.ts";
+import { error, type Finding, warning } from "./finding-report.ts";
 import type { Probes } from "./probes.ts";
 
 export interface PreflightRequest {
@@ -99,6 +100,7 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
       driver?.close();
     }
   }
+  findings.push(...checkSpread(cluster, machines, absent));
   if (request.probes !== undefined) {
     const isNew = absent.length === machines.length;
     findings.push(
@@ -107,6 +109,22 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
     );
   }
   return { findings, observed, hasAskedSource: request.probes !== undefined && isFetching };
+}
+
+/** The lock may know places that the file alone would not give; machines that are there are left where they are. */
+function checkSpread(
+  cluster: Cluster,
+  machines: readonly Machine[],
+  absent: readonly Machine[],
+): readonly Finding[] {
+  const isAbsent = (name: string): boolean => absent.some((machine) => machine.name === name);
+  return crowdedControlPlanes(cluster, machines).map(({ name, host, beside }) =>
+    (isAbsent(name) || isAbsent(beside) ? error : warning)(
+      "spread-impossible",
+      name,
+      `on ${host} beside ${beside}`,
+    ),
+  );
 }
 
 /** With templates only these are; machines are cloned from them. */
