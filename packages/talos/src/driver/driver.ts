@@ -110,6 +110,8 @@ export interface Driver {
   guestConfig(place: GuestPlace): Promise<GuestConfig>;
   /** Names of volumes of this kind: "local:import/x.qcow2". */
   volumes(host: string, storage: string, content: string): Promise<readonly string[]>;
+  /** Nodes that each mapping of PCI devices has a device on, by its name; those that whoever asks may see. */
+  pciMappings(): Promise<ReadonlyMap<string, readonly string[]>>;
   /** undefined: whoever asks may do everything. */
   privileges(path: string): Promise<ReadonlySet<string> | undefined>;
   /** The platform fetches it itself, as a volume of this name. */

@@ -98,6 +98,16 @@ export class PveDriver implements Driver {
     return rows.map(({ volid }) => text(volid));
   }
 
+  async pciMappings(): Promise<ReadonlyMap<string, readonly string[]>> {
+    const rows = await this.#rows("/cluster/mapping/pci");
+    return new Map(
+      rows.map(({ id, map }) => {
+        const devices = Array.isArray(map) ? map.map(text) : [];
+        return [text(id), devices.map((device) => /(?:^|,)node=([^,]+)/.exec(device)?.[1] ?? "")] as const;
+      }),
+    );
+  }
+
   async privileges(path: string): Promise<ReadonlySet<string> | undefined> {
     if (this.#calls.isRoot) return undefined;
     const answer = await this.#calls.read("/access/permissions", { path });

@@ -89,6 +89,14 @@ export const platformFindings = {
     cause: "Disks are larger together than what is free. Thin ones fill up later, thick ones fail at once.",
     fix: "Free some space, use another storage, or smaller disks.",
   },
+  "mapping-missing": {
+    area: "platform",
+    title: "A PCI device that a machine is to have is not mapped",
+    evidence: "the mapping and the node, and the mappings there are or the nodes that it has devices on",
+    cause:
+      "machine.pci names a mapping that the platform does not have, or one without a device on the machine's node.",
+    fix: "Map the device (Datacenter, Resource Mappings), or put the machine on a node that has one: nodes.*.host.",
+  },
   "bridge-missing": {
     area: "network",
     title: "The bridge does not exist on a node",
@@ -197,6 +205,13 @@ export const platformFindings = {
     evidence: "the machine and its CPU model",
     cause: "Talos needs x86-64-v2; older models restart in a loop at the kernel's start.",
     fix: "Use host, or x86-64-v2-AES where machines must move between different hosts.",
+  },
+  "scsi-single": {
+    area: "platform",
+    title: "A machine's disks have a controller each",
+    evidence: "the machine and its scsihw",
+    cause: "With virtio-scsi-single, hangs of Talos are reported from some Intel hosts; on others it works.",
+    fix: "Use machine.scsihw: virtio-scsi-pci, which is what machines get by themselves, unless you know that it works on these hosts.",
   },
   "machine-small": {
     area: "platform",

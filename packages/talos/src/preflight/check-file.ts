@@ -45,6 +45,9 @@ export function checkFile(cluster: Cluster, machines: readonly Machine[]): reado
               ),
             ]
           : []),
+        ...(size.scsihw === "virtio-scsi-single"
+          ? [warning("scsi-single", name, `scsihw is ${size.scsihw}`)]
+          : []),
         ...(machine.arch !== "amd64" && types.get(machine.provider) === "pve-api"
           ? [warning("arch-needs-root", name, `arch is ${machine.arch}, set with a token`)]
           : []),

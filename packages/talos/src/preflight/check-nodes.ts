@@ -66,20 +66,22 @@ function checkStorages(
           ),
         ];
   });
-  const disksGiB = own
-    .filter(({ vmid }) => !existing.has(vmid))
-    .reduce((sum, { size }) => sum + size.diskGiB, 0);
-  const free = node.storages.find(({ name }) => name === storage.vm)?.freeGiB;
-  return free === undefined || free >= disksGiB
-    ? findings
-    : [
-        ...findings,
-        warning(
-          "storage-full",
-          `${storage.vm} on ${node.name}`,
-          `${free} GiB free, disks of ${disksGiB} GiB`,
-        ),
-      ];
+  const missing = own.filter(({ vmid }) => !existing.has(vmid));
+  return [...findings, ...checkFree(storage.vm, node, missing)];
+}
+
+/** Of every storage, what the machines' disks in it can grow to together. */
+function checkFree(system: string, node: ObservedNode, missing: readonly Machine[]): readonly Finding[] {
+  const sums = new Map<string, number>();
+  for (const { size } of missing)
+    for (const { storage, gib } of [{ storage: system, gib: size.diskGiB }, ...size.extraDisks])
+      sums.set(storage, (sums.get(storage) ?? 0) + gib);
+  return [...sums].flatMap(([storage, disksGiB]): readonly Finding[] => {
+    const free = node.storages.find(({ name }) => name === storage)?.freeGiB;
+    return free === undefined || free >= disksGiB
+      ? []
+      : [warning("storage-full", `${storage} on ${node.name}`, `${free} GiB free, disks of ${disksGiB} GiB`)];
+  });
 }
 
 function checkBridge({ network }: Cluster, node: ObservedNode): readonly Finding[] {

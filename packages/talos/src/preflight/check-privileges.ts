@@ -1,7 +1,9 @@
 // Whether the token may do what making machines needs, path by path.
 import type { Cluster } from "../cluster/cluster.ts";
+import type { Machine } from "../cluster/machine.ts";
 import type { Driver } from "../driver/driver.ts";
 import { wantedAddons } from "../addon/addon-catalogue.ts";
+import { mappingPath } from "./check-devices.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 
 const OF_MACHINES = [
@@ -17,6 +19,7 @@ const OF_MACHINES = [
 const OF_STORAGES = ["Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit"];
 const OF_NETWORKS = ["SDN.Use"];
 const OF_NODES = ["Sys.Audit", "Sys.AccessNetwork"];
+export const OF_MAPPINGS = ["Mapping.Use"];
 
 /** All of it as one role: an ACL on a path takes the place of what is inherited there, so half a role would take away. */
 export const roleOfDeployer: readonly string[] = [
@@ -27,23 +30,27 @@ export const roleOfDeployer: readonly string[] = [
   ...OF_NODES,
 ].toSorted();
 
-/** What is needed where. */
+/** What is needed where. `missing` are machines that are still to be made: only making them needs what is theirs. */
 export function neededPrivileges(
   cluster: Cluster,
   provider: Cluster["providers"][number],
+  missing: readonly Pick<Machine, "size">[] = [],
 ): ReadonlyMap<string, readonly string[]> {
   const { storage, pool, nodes, jump } = provider;
   // A line to a guest's port is for whoever may use its console.
   const ofMachines = jump?.kind === "platform" ? [...OF_MACHINES, "VM.Console"] : OF_MACHINES;
   const isOffline = cluster.image.offlineDir !== null || cluster.image.archive !== null;
-  const disks = [...new Set([storage.vm, storage.efi, storage.cloudinit])].filter(
+  const extra = missing.flatMap(({ size }) => size.extraDisks.map((disk) => disk.storage));
+  const disks = [...new Set([storage.vm, storage.efi, storage.cloudinit, ...extra])].filter(
     (name) => name !== storage.image,
   );
+  const mappings = missing.flatMap(({ size }) => size.pci.map(({ mapping }) => mappingPath(mapping)));
   return new Map<string, readonly string[]>([
     [pool === null ? "/vms" : `/pool/${pool}`, ofMachines],
     [`/storage/${storage.image}`, OF_STORAGES],
     ...disks.map((name) => [`/storage/${name}`, ["Datastore.AllocateSpace", "Datastore.Audit"]] as const),
     [`/sdn/zones/localnetwork/${cluster.network.bridge}`, OF_NETWORKS],
+    ...mappings.map((path) => [path, OF_MAPPINGS] as const),
     // Only what the platform fetches itself needs its way out.
     ...nodes.map((name) => [`/nodes/${name}`, isOffline ? ["Sys.Audit"] : OF_NODES] as const),
   ]);
@@ -52,10 +59,11 @@ export function neededPrivileges(
 export async function checkPrivileges(
   cluster: Cluster,
   provider: Cluster["providers"][number],
+  missing: readonly Machine[],
   driver: Driver,
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
-  for (const [path, needed] of neededPrivileges(cluster, provider)) {
+  for (const [path, needed] of neededPrivileges(cluster, provider, missing)) {
     const held = await driver.privileges(path);
     const missing = needed.filter((privilege) => held?.has(privilege) === false);
     if (missing.length > 0) findings.push(error("privilege-missing", path, `missing: ${missing.join(", ")}`));

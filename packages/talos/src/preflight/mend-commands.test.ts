@@ -20,6 +20,14 @@ test("privileges are those of one role, which the token and its user get where t
   ]);
 });
 
+test("who needs devices of a node gets a role that may use them", () => {
+  const [, role, grant] = mendCommands([
+    error("privilege-missing", "/mapping/pci/gpu0", "missing: Mapping.Use"),
+  ]);
+  expect(role).toMatch(/^pveum role add TalosDeployer .*Mapping\.Use'$/);
+  expect(grant).toMatch(/^pveum acl modify \/mapping\/pci\/gpu0 /);
+});
+
 test("a storage gets what it lacks besides what it takes, once for all nodes", () => {
   const found = ["pve1", "pve2"].map((node) =>
     error("storage-content", `local on ${node}`, "takes iso, vztmpl; import and images is missing"),

@@ -1,5 +1,5 @@
 // What a person types on the platform to mend what preflight found there; for what nobody can guess there is nothing.
-import { roleOfDeployer } from "./check-privileges.ts";
+import { OF_MAPPINGS, roleOfDeployer } from "./check-privileges.ts";
 import type { Finding } from "./finding-report.ts";
 
 const ROLE = "TalosDeployer";
@@ -14,9 +14,11 @@ function grants(findings: readonly Finding[]): readonly string[] {
     id === "privilege-missing" && evidence.startsWith("missing: ") ? [subject] : [],
   );
   if (paths.length === 0) return [];
+  // Few clusters have devices of their node; the others' deployers need not have what gives them away.
+  const ofDevices = paths.some((path) => path.startsWith("/mapping/")) ? OF_MAPPINGS : [];
   return [
     "TOKEN='USER@REALM!NAME'  # what tokenRef leads to, without =SECRET",
-    `pveum role add ${ROLE} --privs '${roleOfDeployer.join(" ")}'`,
+    `pveum role add ${ROLE} --privs '${[...roleOfDeployer, ...ofDevices].join(" ")}'`,
     // A token has what it was given and its user has too.
     ...paths.map(
       (path) => `pveum acl modify ${path} --tokens "$TOKEN" --users "\${TOKEN%%!*}" --roles ${ROLE}`,

@@ -40,6 +40,15 @@ async function findings(
 
 const provider = (more: object) => ({ providers: [{ ...testCluster().providers[0], ...more }] });
 
+const withExtraDisks = {
+  controlPlane: { count: 1 },
+  pools: [{ name: "store", machine: { extraDisks: [{ gib: 200, storage: "big" }] } }],
+};
+const withDevice = {
+  controlPlane: { count: 1 },
+  pools: [{ name: "gpu", machine: { pci: [{ mapping: "gpu0" }] } }],
+};
+
 test("a platform that has all of it gives nothing to tell", async () => {
   expect(await findings()).toEqual([]);
 });
@@ -199,6 +208,45 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     "warning addon-account pve: for proxmox-ccm the token lacks Sys.Modify on /access, Realm.AllocateUser on /access/realm/pve, User.Modify on /access/groups, Permissions.Modify on /vms",
   ],
   [
+    "a token that may not use the storage of a disk beside the system's",
+    (p) => {
+      p.storages.push({ storage: "big", active: 1, enabled: 1, content: "images", avail: 1000 * GIB });
+      p.privileges = (path) => (path === "/storage/big" ? ["Datastore.Audit"] : DEPLOYER_PRIVILEGES);
+    },
+    withExtraDisks,
+    "error privilege-missing /storage/big: missing: Datastore.AllocateSpace",
+  ],
+  [
+    "a storage that disks beside the system's may fill",
+    (p) => p.storages.push({ storage: "big", active: 1, enabled: 1, content: "images", avail: 50 * GIB }),
+    withExtraDisks,
+    "warning storage-full big on pve2: 50 GiB free, disks of 200 GiB",
+  ],
+  [
+    "a device that is not mapped",
+    (p) => (p.mappings = [{ id: "nic0", map: ["node=pve1,path=0000:01:00.0,id=10de:1"] }]),
+    withDevice,
+    "error mapping-missing gpu0 on pve2: mappings there: nic0",
+  ],
+  [
+    "a device that is mapped on another node",
+    (p) => (p.mappings = [{ id: "gpu0", map: ["node=pve1,path=0000:01:00.0,id=10de:1"] }]),
+    withDevice,
+    "error mapping-missing gpu0 on pve2: it has devices on pve1",
+  ],
+  [
+    "a token that may not use a mapped device",
+    (p) => (p.privileges = (path) => (path.startsWith("/mapping") ? [] : DEPLOYER_PRIVILEGES)),
+    withDevice,
+    "error privilege-missing /mapping/pci/gpu0: missing: Mapping.Use",
+  ],
+  [
+    "a controller for each disk",
+    () => undefined,
+    { controlPlane: { count: 1, machine: { scsihw: "virtio-scsi-single" } } },
+    "warning scsi-single prod-cp-1: scsihw is virtio-scsi-single",
+  ],
+  [
     "an old CPU",
     () => undefined,
     { controlPlane: { count: 1, machine: { cpu: "kvm64" } } },
@@ -226,6 +274,17 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     found.some((line) => line.startsWith(expected)),
     found.join("\n"),
   ).toBe(true);
+});
+
+test("a device is told once: as one that may not be used, or as one that is not there", async () => {
+  const hidden = (platform: FakePlatform): void => {
+    platform.privileges = (path) => (path.startsWith("/mapping") ? [] : DEPLOYER_PRIVILEGES);
+  };
+  const told = (await findings(hidden, withDevice)).filter((line) => line.includes("gpu0"));
+  expect(told).toEqual(["error privilege-missing /mapping/pci/gpu0: missing: Mapping.Use"]);
+  const mapped = ["pve1", "pve2"].map((node) => `id=10de:1,node=${node},path=0000:01:00.0`);
+  const there = (platform: FakePlatform) => (platform.mappings = [{ id: "gpu0", map: mapped }]);
+  expect(await findings(there, withDevice)).toEqual([]);
 });
 
 test("our own machines are neither in the way nor counted again", async () => {

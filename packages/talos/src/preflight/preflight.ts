@@ -10,6 +10,7 @@ import { lackingTemplates } from "../engine/decide/decide-templates.ts";
 import type { SeenTemplate } from "../engine/world.ts";
 import { imageContent } from "../image/image-file.ts";
 import { checkBalancer, type CheckedBalancer } from "./check-balancer.ts";
+import { checkDevices } from "./check-devices.ts";
 import { checkFile } from "./check-file.ts";
 import { checkGuests, isOurs, type KnownGuest, readGuests, uuidOf } from "./check-guests.ts";
 import { checkArchives, checkOfflineImages, lackingImages } from "./check-image.ts";
@@ -81,7 +82,8 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
       const images = lackingImages(cluster, madeFromImages(cluster, own, missing, seen), seen);
       findings.push(
         ...checkVersion(provider, seen.observation),
-        ...(await checkPrivileges(cluster, provider, driver)),
+        ...(await checkPrivileges(cluster, provider, missing, driver)),
+        ...(await checkDevices(missing, driver)),
         // One that runs has its accounts.
         ...(existing.size === 0 ? await checkAccounts(cluster, provider, driver) : []),
         ...checkPool(provider, seen.observation),

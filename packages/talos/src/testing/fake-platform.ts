@@ -41,6 +41,7 @@ export class FakePlatform {
   }));
   bridges: Record<string, unknown>[] = [{ iface: "vmbr0", type: "bridge", mtu: "1500" }];
   pools: string[] = [];
+  mappings: Record<string, unknown>[] = [];
   volumes: string[] = [];
   /** What was uploaded, by name. */
   readonly uploads = new Map<string, string>();
@@ -85,6 +86,8 @@ export class FakePlatform {
           }));
       case "GET /pools":
         return this.pools.map((poolid) => ({ poolid }));
+      case "GET /cluster/mapping/pci":
+        return this.mappings;
       case "GET /access/permissions": {
         const asked = values["path"] ?? "/";
         return { [asked]: Object.fromEntries((this.privileges?.(asked) ?? []).map((name) => [name, 1])) };
