@@ -2,6 +2,7 @@
 import { contractOf } from "../contract/contracts.ts";
 import { checkKubernetesVersion } from "../contract/kubernetes-versions.ts";
 import type { FindingId } from "../findings/catalogue.ts";
+import { addonRules } from "./addon-rules.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
 import { canonicalAddress, contains, isNetwork, networkOf, overlap, unusableAs } from "./networks.ts";
 import type { Problem } from "./problem.ts";
@@ -361,4 +362,5 @@ const rules: readonly Rule[] = [
   oneVip,
   snapshots,
   ...valueRules,
+  ...addonRules,
 ];

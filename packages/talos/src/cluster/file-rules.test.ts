@@ -13,6 +13,7 @@ const front = (more: object) => ({
 });
 const storage = { image: "a", vm: "a", efi: "a", cloudinit: "a" };
 const qm = (name: string, nodes: readonly string[]) => ({ name, type: "qm", nodes, storage });
+const addons = (values: object) => ({ addons: values });
 
 test.each<[string, Readonly<Record<string, unknown>>]>([
   ["contract-newer", { versions: { talos: "v1.13.9", contract: "v1.14" } }],
@@ -53,6 +54,11 @@ test.each<[string, Readonly<Record<string, unknown>>]>([
     },
   ],
   ["spread-impossible", { placement: { spread: "required" }, providers: [qm("pve", ["a", "a", "b"])] }],
+  ["addons-mismatch", addons({ cni: { type: "flannel" }, loadBalancer: { type: "cilium" } })],
+  ["addons-mismatch", addons({ cni: { type: "flannel" }, ingress: { type: "gateway" } })],
+  ["addons-mismatch", addons({ csi: { default: "ceph" } })],
+  ["key-missing", addons({ csi: { nfs: {} } })],
+  ["key-missing", addons({ csi: { nfs: { server: "nas", share: "" } } })],
   ["image-ambiguous", { image: { boot: "iso", archive: "a.raw.xz" } }],
   ["provider-incomplete", { providers: [{ ...qm("pve", ["pve1"]), type: "gpve" }] }],
 ])("%s", (id, values) => {
@@ -63,6 +69,18 @@ test.each<[string, Readonly<Record<string, unknown>>]>([
     problems = (err as { data: { problems: readonly Problem[] } }).data.problems;
   }
   expect(problems.map((problem) => problem.id)).toContain(id);
+});
+
+test("a network of pods and gateways that are not ours are taken to do what they must", () => {
+  const extra = [{ name: "envoy", manifest: "envoy.yaml" }];
+  const taken = [
+    { cni: { type: "none" }, loadBalancer: { type: "cilium" }, ingress: { type: "gateway" } },
+    { cni: { type: "flannel" }, ingress: { type: "gateway" }, extra },
+    { cni: { type: "flannel" }, ingress: { type: "gateway" }, gitops: { flux: { repo: "https://git/x" } } },
+    { cni: { type: "flannel" }, loadBalancer: { type: "metallb" }, ingress: { type: "traefik" } },
+    { csi: { nfs: { server: "nas", share: "/v" }, default: "nfs" } },
+  ];
+  for (const each of taken) expect(testCluster(addons(each)).metadata.name).toBe("prod");
 });
 
 test("lock-of-another: a lock that was put beside the wrong file", () => {

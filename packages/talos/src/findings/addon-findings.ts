@@ -2,6 +2,14 @@
 import type { FindingKind } from "./finding.ts";
 
 export const addonFindings = {
+  "addons-mismatch": {
+    area: "file",
+    title: "Add-ons do not go together",
+    evidence: "the key, its value, and what is not there",
+    cause:
+      "loadBalancer: cilium and ingress: gateway are done by Cilium, and the network of pods is flannel; or csi.default names a storage that addons.csi does not have.",
+    fix: "Use addons.cni.type: cilium, or loadBalancer: metallb and ingress: traefik; name the storage below addons.csi. A controller of the Gateway API that addons.extra or a repository (gitops) may bring is taken for one.",
+  },
   "addon-unreachable": {
     area: "kubernetes",
     title: "An add-on cannot be fetched",
