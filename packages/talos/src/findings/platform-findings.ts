@@ -126,6 +126,14 @@ export const platformFindings = {
       "Another machine has the address: an error when it answers in this machine's own network, a warning when it was only known there or answers through a gateway, where firewalls and proxies answer for others.",
     fix: "Find out whose it is (the MAC tells), and choose another: network.ipam.reserve, the offsets, nodes.*.ip, endpoint.vip. network.ipam.probe: false leaves addresses unasked.",
   },
+  "time-source-silent": {
+    area: "network",
+    title: "No time server answers from here",
+    evidence: "each server of network.ntp, and what happened",
+    cause:
+      "A name is misspelled, a firewall drops port 123 of UDP, or the server does not know the time itself. Machines wait for the time before etcd begins, and then it looks as if the bootstrap hung. Perhaps they reach a server that this machine does not.",
+    fix: "Name a server in network.ntp that the machines reach: often the gateway, or the platform's own host. A clock of the host by /dev/ptp0 needs no network.",
+  },
   "image-version-unknown": {
     area: "image",
     title: "The Image Factory does not have this version of Talos",

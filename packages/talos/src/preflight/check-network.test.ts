@@ -19,6 +19,10 @@ interface Given {
   readonly file?: Readonly<Record<string, unknown>>;
 }
 
+const ntp = (...servers: readonly string[]) => ({
+  network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", ntp: servers },
+});
+
 async function look(given: Given = {}) {
   const network = new FakeNetwork();
   network.factories.set(FACTORY, ["v1.13.8", "v1.13.9"]);
@@ -89,6 +93,33 @@ test.each<[string, Given, readonly string[]]>([
     [],
   ],
   [
+    "time servers of which none answers",
+    {
+      network: (n) => {
+        n.timeless.set("time.example", "nobody answers");
+        n.timeless.set("10.0.0.1", "it refuses");
+      },
+      file: ntp("time.example", "10.0.0.1"),
+    },
+    ["warning time-source-silent network.ntp: time.example: nobody answers; 10.0.0.1: it refuses"],
+  ],
+  [
+    "time servers of which one answers",
+    {
+      network: (n) => n.timeless.set("time.example", "nobody answers"),
+      file: ntp("time.example", "10.0.0.1"),
+    },
+    [],
+  ],
+  [
+    "a clock of the host's own",
+    {
+      network: (n) => n.timeless.set("time.example", "nobody answers"),
+      file: ntp("/dev/ptp0", "time.example"),
+    },
+    [],
+  ],
+  [
     "a version that the factory does not have",
     { network: (n) => n.factories.set(FACTORY, ["v1.12.1", "v1.13.7", "v1.13.8"]) },
     ["error image-version-unknown v1.13.9: https://factory.talos.dev has v1.13.7, v1.13.8"],
@@ -121,8 +152,10 @@ test.each<[string, Given, readonly string[]]>([
 test("machines that are there answer as they should, and their image is not needed", async () => {
   const cluster = testCluster();
   const { asked, found } = await look({
+    file: ntp("time.example"),
     network: (n) => {
       n.factories.clear();
+      n.timeless.set("time.example", "nobody answers");
       for (const { addresses } of machinesOf(cluster)) n.answering.set(addresses[0] ?? "", sign);
       n.answering.set("10.0.0.9", sign);
     },

@@ -12,12 +12,15 @@ describe("in memory", () => {
   const probes = new FakeNetwork();
   probes.answering.set("10.0.0.10", sign);
   probes.factories.set("https://factory", ["v1.13.9"]);
+  probes.timeless.set("time.silent", "nobody answers");
   probesConformance(() => ({
     probes,
     taken: "10.0.0.10",
     free: "10.0.0.11",
     factory: "https://factory",
     silent: "https://silent",
+    clock: "time.example.org",
+    timeless: "time.silent",
   }));
 });
 
@@ -43,7 +46,14 @@ describe("on sockets", () => {
     for (const server of servers) server.close();
   });
   const around = (more: Partial<ProbeDeps> = {}): NetworkProbes =>
-    new NetworkProbes({ ...realNetwork, own: () => [], neighbours: async () => "", ...more });
+    new NetworkProbes({
+      ...realNetwork,
+      own: () => [],
+      neighbours: async () => "",
+      // Its own port is not for everybody; what is said on one has a test of its own.
+      askTime: async (server) => (server === "127.0.0.1" ? undefined : realNetwork.askTime(server)),
+      ...more,
+    });
 
   probesConformance(() => ({
     // Ports of this machine stand for those that are tried.
@@ -52,6 +62,8 @@ describe("on sockets", () => {
     free: "127.0.0.250",
     factory,
     silent: "http://127.0.0.1:1",
+    clock: "127.0.0.1",
+    timeless: "no-such-host.invalid",
   }));
 
   test("broken releases are not among a factory's versions", async () => {
@@ -76,6 +88,7 @@ describe("who answers", () => {
       neighbours: async () => table,
       own: () => [],
       fetch: () => Promise.reject(new Error("nothing is fetched")),
+      askTime: () => Promise.reject(new Error("no time is asked for")),
     }).address("10.0.0.10");
 
   test.each([

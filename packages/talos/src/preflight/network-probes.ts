@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { connect, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import { type FetchText, releasedVersions } from "../image/check-updates.ts";
+import { askTime, type AskTime } from "./ask-time.ts";
 import type { Probes, Sign } from "./probes.ts";
 
 /** Talos and Kubernetes first, then what most machines have. */
@@ -21,6 +22,7 @@ export interface ProbeDeps {
   /** Addresses of this machine. */
   readonly own: () => readonly string[];
   readonly fetch: FetchText;
+  readonly askTime: AskTime;
 }
 
 export class NetworkProbes implements Probes {
@@ -55,6 +57,10 @@ export class NetworkProbes implements Probes {
   versions(factory: string): Promise<readonly string[]> {
     return releasedVersions(factory.replace(/\/+$/, ""), this.#deps.fetch, FACTORY_TIMEOUT_MS);
   }
+
+  timeServer(server: string): Promise<string | undefined> {
+    return this.#deps.askTime(server);
+  }
 }
 
 /** undefined: the address is not in a network of this machine. "nobody": it is, and was asked for in vain. */
@@ -88,4 +94,5 @@ export const realNetwork: ProbeDeps = {
   neighbours: () => readFile("/proc/net/arp", "utf8").catch(() => ""),
   own: () => Object.values(networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address)),
   fetch,
+  askTime,
 };

@@ -17,6 +17,7 @@ import { checkArchives, checkOfflineImages, lackingImages } from "./check-image.
 import { checkNodes } from "./check-nodes.ts";
 import { checkAccounts, checkPrivileges } from "./check-privileges.ts";
 import { probeAddresses, probeImageSource } from "./check-network.ts";
+import { probeTimeServers } from "./check-time.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 import type { Probes } from "./probes.ts";
 
@@ -105,8 +106,13 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
   findings.push(...checkSpread(cluster, machines, absent));
   if (request.probes !== undefined) {
     const isNew = absent.length === machines.length;
+    const [addresses, times] = await Promise.all([
+      probeAddresses(cluster, [...absent, ...fronts], isNew, request.probes),
+      absent.length === 0 ? [] : probeTimeServers(cluster, request.probes),
+    ]);
     findings.push(
-      ...(await probeAddresses(cluster, [...absent, ...fronts], isNew, request.probes)),
+      ...addresses,
+      ...times,
       ...(isFetching ? await probeImageSource(cluster, request.probes) : []),
     );
   }

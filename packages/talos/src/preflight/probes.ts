@@ -15,4 +15,6 @@ export interface Probes {
   address(address: string): Promise<Sign | undefined>;
   /** Versions that an Image Factory has, without the broken ones; fails when it says none. */
   versions(factory: string): Promise<readonly string[]>;
+  /** undefined: it tells the time. Else why it does not. */
+  timeServer(server: string): Promise<string | undefined>;
 }

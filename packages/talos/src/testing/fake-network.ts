@@ -5,6 +5,8 @@ import type { Probes, Sign } from "../preflight/probes.ts";
 export class FakeNetwork implements Probes {
   readonly answering = new Map<string, Sign>();
   readonly factories = new Map<string, readonly string[]>();
+  /** Time servers that do not tell the time, and why. */
+  readonly timeless = new Map<string, string>();
   /** Addresses that were asked for. */
   readonly asked: string[] = [];
 
@@ -17,5 +19,9 @@ export class FakeNetwork implements Probes {
     const found = this.factories.get(factory.replace(/\/+$/, ""));
     if (found === undefined) throw new AppError("node.unavailable", "nobody answers");
     return found;
+  }
+
+  async timeServer(server: string): Promise<string | undefined> {
+    return this.timeless.get(server);
   }
 }

@@ -10,6 +10,9 @@ export interface ProbesWorld {
   /** An Image Factory that has v1.13.9, and one that does not answer. */
   readonly factory: string;
   readonly silent: string;
+  /** A server that tells the time, and one that does not. */
+  readonly clock: string;
+  readonly timeless: string;
 }
 
 export function probesConformance(world: () => ProbesWorld): void {
@@ -23,5 +26,11 @@ export function probesConformance(world: () => ProbesWorld): void {
     const { probes, factory, silent } = world();
     expect(await probes.versions(`${factory}/`)).toContain("v1.13.9");
     await expect(probes.versions(silent)).rejects.toThrow();
+  });
+
+  test("a time server tells the time, or it is said why not", async () => {
+    const { probes, clock, timeless } = world();
+    expect(await probes.timeServer(clock)).toBeUndefined();
+    expect(await probes.timeServer(timeless)).toMatch(/./);
   });
 }

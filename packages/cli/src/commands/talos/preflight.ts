@@ -11,7 +11,7 @@ export const talosPreflight: CommandSpec = {
   name: "talos preflight",
   summary: "check that the platform can carry the cluster, touching nothing",
   details:
-    "Reach, certificate, token and privileges, nodes, storages and their contents, bridges, VMIDs, addresses (also whether somebody answers there), the image's source, memory and cores. Ends with 1 when something would fail; warnings alone end with 0.",
+    "Reach, certificate, token and privileges, nodes, storages and their contents, bridges, VMIDs, addresses (also whether somebody answers there), the image's source, time servers, memory and cores. Ends with 1 when something would fail; warnings alone end with 0.",
   options: [fileOption, jsonOption],
   examples: ["talos preflight", "talos preflight --output json"],
   doing: (input) => `check the platform of ${fileOf(input)}`,
