@@ -10,7 +10,8 @@ import type { Desired } from "../engine/desired.ts";
 import { guestsWorld } from "../engine/observe/look-at-guests.ts";
 import { makeTrace } from "../engine/make-trace.ts";
 import { testDesired } from "../testing/test-desired.ts";
-import { stepCommand, stepText } from "./step-text.ts";
+import type { GuestStep } from "./plan-steps.ts";
+import { type CommandFacts, stepCommand, stepText } from "./step-text.ts";
 
 interface Given {
   readonly images?: readonly string[];
@@ -241,6 +242,15 @@ test("a new guest has its addresses before any configuration, and a disk of the 
   expect(newGuest(cluster, last)).not.toHaveProperty("efidisk0");
 });
 
+const facts: CommandFacts = {
+  addressOf: () => "10.0.0.10",
+  hostnameOf: () => "node-one",
+  installerOf: () => "factory.talos.dev/nocloud-installer/abc",
+  besides: () => "10.0.0.11",
+  hasManyHosts: false,
+  hasManyProviders: false,
+};
+
 test("every step can be typed by hand", () => {
   const { steps } = planOf(small);
   const commands = steps.map((step) => stepCommand(step));
@@ -264,13 +274,49 @@ test("every step can be typed by hand", () => {
   expect(steps.map((step) => stepText(step))[0]).toMatch(/^\+ download talos-/);
 });
 
+test("commands say their host where there are several, and their platform", () => {
+  const many = { ...facts, hasManyHosts: true };
+  const { steps } = planOf(small);
+  expect(steps.slice(1).map((step) => stepCommand(step, many).replace(/(--cores 4) .*/, "$1"))).toEqual([
+    "pvesh create /nodes/pve1/qemu --vmid 2000 --name prod-cp-1 --cores 4",
+    "pvesh set /nodes/pve1/qemu/2000/resize --disk scsi0 --size 40G",
+    "pvesh create /nodes/pve1/qemu/2000/status/start",
+  ]);
+  const place = { host: "pve2", vmid: 2000 };
+  const common = { provider: "pve", subject: "prod-cp-1", place } as const;
+  const clone = {
+    kind: "guest.clone",
+    impact: "safe",
+    ...common,
+    from: { host: "pve1", vmid: 998 },
+    template: "prod-tpl-cp",
+    isFull: false,
+    hostname: "prod-cp-1",
+    mark: "to become it",
+    pool: "k8s",
+  } as const;
+  const changes = [{ key: "tags", from: null, to: "a;b" }];
+  const all: readonly GuestStep[] = [
+    clone,
+    { kind: "guest.change", impact: "safe", ...common, changes },
+    { kind: "template.seal", impact: "safe", ...common },
+    { kind: "guest.stop", impact: "disruptive", ...common },
+    { kind: "guest.delete", impact: "destructive", ...common },
+  ];
+  expect(all.map((step) => stepCommand(step, many))).toEqual([
+    "pvesh create /nodes/pve1/qemu/998/clone --newid 2000 --name prod-cp-1 --description 'to become it' --full 0 --target pve2 --pool k8s",
+    "pvesh set /nodes/pve2/qemu/2000/config --tags 'a;b'",
+    "pvesh create /nodes/pve2/qemu/2000/template",
+    "pvesh create /nodes/pve2/qemu/2000/status/stop",
+    "pvesh delete /nodes/pve2/qemu/2000 --purge 1",
+  ]);
+  const [, , , stop] = all;
+  expect(stop && stepCommand(stop, { ...many, hasManyProviders: true })).toBe(
+    "pvesh create /nodes/pve2/qemu/2000/status/stop  # on pve",
+  );
+});
+
 test("commands inside the machines name them, their installer and who is left of etcd", () => {
-  const facts = {
-    addressOf: () => "10.0.0.10",
-    hostnameOf: () => "node-one",
-    installerOf: () => "factory.talos.dev/nocloud-installer/abc",
-    besides: () => "10.0.0.11",
-  };
   const subject = "prod-cp-1";
   const versions = { subject, from: "v1.13.8", to: "v1.13.9" } as const;
   expect(

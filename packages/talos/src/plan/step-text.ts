@@ -2,6 +2,7 @@
 import { shellWord } from "@gpve/kit/shell-word.ts";
 import { RESET_LABELS } from "../client/talos-client.ts";
 import { toldOf } from "../cluster/balancer.ts";
+import { hostWords, platformWords } from "./guest-commands.ts";
 import type { Change, GuestStep, Step, StepKind } from "./plan-steps.ts";
 
 export function stepText(step: Step): string {
@@ -139,6 +140,9 @@ export interface CommandFacts {
   readonly installerOf: (name: string) => string;
   /** The address of a control plane with another hostname. */
   readonly besides: (hostname: string) => string;
+  /** What is typed on one of them must say which is meant. */
+  readonly hasManyHosts: boolean;
+  readonly hasManyProviders: boolean;
 }
 
 const asNamed: CommandFacts = {
@@ -146,11 +150,18 @@ const asNamed: CommandFacts = {
   hostnameOf: (name) => name,
   installerOf: () => "INSTALLER",
   besides: () => "CONTROL-PLANE",
+  hasManyHosts: false,
+  hasManyProviders: false,
 };
 
 /** `#` begins what nobody needs to type. */
 export function stepCommand(step: Step, facts: CommandFacts = asNamed): string {
-  if (isGuestStep(step)) return guestWords(step).map(shellWord).join(" ");
+  if (isGuestStep(step)) {
+    const words = facts.hasManyHosts ? platformWords(step) : hostWords(step);
+    // Of several platforms none has the hosts of another.
+    const whose = facts.hasManyProviders ? `  # on ${step.provider}` : "";
+    return `${words.map(shellWord).join(" ")}${whose}`;
+  }
   const words = insideWords(step, facts);
   if (words === undefined) return `# ${stepText(step).trim()}`;
   return words.map(shellWord).join(" ");
@@ -218,55 +229,3 @@ function insideWords(
 }
 
 const LABEL = "--system-labels-to-wipe";
-
-function guestWords(step: GuestStep): readonly string[] {
-  const options = (values: Readonly<Record<string, string>>): readonly string[] =>
-    Object.entries(values).flatMap(([key, value]) => [`--${key}`, value]);
-  switch (step.kind) {
-    case "image.ensure":
-      if (step.file !== undefined) {
-        const words = ["gpvectl", "storage", "upload", step.storage, step.file];
-        return words.concat(options({ node: step.host, content: step.content }));
-      }
-      return [
-        "pvesh",
-        "create",
-        `/nodes/${step.host}/storage/${step.storage}/download-url`,
-        ...options({ content: step.content, filename: step.subject, url: step.url }),
-      ];
-    case "template.seal":
-      return ["qm", "template", String(step.place.vmid)];
-    case "guest.clone": {
-      const { from, place, hostname, mark, pool } = step;
-      return ["qm", "clone", String(from.vmid), String(place.vmid)].concat(
-        options({ name: hostname, description: mark, full: step.isFull ? "1" : "0" }),
-        from.host === place.host ? [] : ["--target", place.host],
-        pool === null ? [] : ["--pool", pool],
-      );
-    }
-    case "template.create":
-    case "balancer.create":
-    case "guest.create":
-      return ["qm", "create", String(step.place.vmid), ...options(step.config)];
-    case "guest.resize":
-      return ["qm", "resize", String(step.place.vmid), step.disk, `${step.gib}G`];
-    case "balancer.change":
-    case "guest.change":
-      return [
-        "qm",
-        "set",
-        String(step.place.vmid),
-        ...options(Object.fromEntries(step.changes.map(({ key, to }) => [key, to]))),
-      ];
-    case "balancer.start":
-    case "guest.start":
-      return ["qm", "start", String(step.place.vmid)];
-    case "balancer.stop":
-    case "guest.stop":
-      return ["qm", "stop", String(step.place.vmid)];
-    case "template.delete":
-    case "balancer.delete":
-    case "guest.delete":
-      return ["qm", "destroy", String(step.place.vmid), "--purge", "1"];
-  }
-}

@@ -40,7 +40,7 @@ describe("apply", () => {
     expect(platform.done).toEqual([]);
     const ran = await talos(["apply", "--only", "infrastructure", "--print-commands"], ["yes"]);
     expect(ran).toMatchObject({ code: 0 });
-    expect(ran.out).toMatch(/… start prod-cp-1\nqm start 2000\n/);
+    expect(ran.out).toMatch(/… start prod-cp-1\npvesh create \/nodes\/pve1\/qemu\/2000\/status\/start\n/);
     expect(ran.out).toMatch(/0:00 {2}✓ start prod-cp-1 \(0 s, usually 5 s\)/);
     expect(ran.out).toMatch(/prod is as its file says, after +0:00/);
     expect([...platform.guests.values()].map(({ status }) => status)).toEqual(["running", "running"]);

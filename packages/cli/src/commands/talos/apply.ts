@@ -10,7 +10,7 @@ import type { Input } from "../../input.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { needSecrets, type Opened, withOpenCluster } from "./open.ts";
 import { isGone, operatorName } from "./operator.ts";
-import { commandsOf, downtimeOption, onlyOption, printCommandsOption, printPlan } from "./plan.ts";
+import { commandsOf, downtimeOption, onlyOption, preparing, printCommandsOption, printPlan } from "./plan.ts";
 import { allChecks, insideChoice, insideOptions } from "./checks.ts";
 import { printChecks } from "./status.ts";
 import { prepareFor } from "./prepare-addons.ts";
@@ -128,7 +128,10 @@ async function apply(
     return 1;
   }
   const { TimeLine } = await import("./time-line.ts");
-  const line = new TimeLine(cli, input.flag("printCommands") ? await commandsOf(place) : undefined);
+  const isTyping = input.flag("printCommands");
+  if (isTyping && cli.out.forPeople)
+    for (const each of preparing(place.file, plan.steps.map(await commandsOf(place)))) cli.out.line(each);
+  const line = new TimeLine(cli, isTyping ? await commandsOf(place) : undefined);
   const mark = await takeMark(cli, input, place, opened);
   const taken = new AbortController();
   let renewing: Promise<void> = Promise.resolve();

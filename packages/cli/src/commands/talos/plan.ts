@@ -130,16 +130,27 @@ async function printCommands(
   findings: readonly Finding[],
 ): Promise<void> {
   const commandOf = await commandsOf(place);
-  const has = (...kinds: readonly string[]): boolean => steps.some(({ kind }) => kinds.includes(kind));
-  if (has("talos.configure", "talos.reconfigure"))
-    cli.out.line(`gpvectl talos render -f ${place.file} --out .  # writes nodes/ and talosconfig`);
-  if (has("addon.apply"))
-    cli.out.line(
-      `# addons/NAME.yaml: gpvectl talos addons show -f ${place.file} NAME; fill in what it hides of Secrets`,
-    );
-  for (const step of steps) cli.out.line(commandOf(step));
+  const commands = steps.map(commandOf);
+  for (const line of preparing(place.file, commands)) cli.out.line(line);
+  for (const command of commands) cli.out.line(command);
   // They may be fed to a shell: what stands in the way is told beside them.
   for (const { id, subject, evidence } of findings) cli.out.note(`${subject}: ${evidence} [${id}]`);
+}
+
+/** What later lines rely on: files, and where programs find who they are. */
+export function preparing(file: string, commands: readonly string[]): readonly string[] {
+  const has = (program: string): boolean => commands.some((command) => command.startsWith(`${program} `));
+  const [isTalos, isKubernetes] = [has("talosctl"), has("kubectl")];
+  return [
+    ...(isTalos || isKubernetes
+      ? [`gpvectl talos render -f ${file} --out .  # writes nodes/, talosconfig and kubeconfig`]
+      : []),
+    ...(isTalos ? ['export TALOSCONFIG="$PWD/talosconfig"'] : []),
+    ...(isKubernetes ? ['export KUBECONFIG="$PWD/kubeconfig"'] : []),
+    ...(has("kubectl apply")
+      ? [`# addons/NAME.yaml: gpvectl talos addons show -f ${file} NAME; fill in what it hides of Secrets`]
+      : []),
+  ];
 }
 
 /** One that is fed every step: what a command of an earlier step does for all machines is not typed again. */
@@ -156,6 +167,8 @@ export async function commandsOf({ cluster, machines }: ClusterFolder): Promise<
     besides: (hostname) =>
       machines.find((each) => each.role === "controlplane" && each.hostname !== hostname)?.addresses[0] ??
       "CONTROL-PLANE",
+    hasManyHosts: cluster.providers.flatMap(({ nodes }) => nodes).length > 1,
+    hasManyProviders: cluster.providers.length > 1,
   };
   const typed = new Set<string>();
   return (step) => {

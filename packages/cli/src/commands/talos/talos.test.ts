@@ -401,8 +401,14 @@ describe("preflight and plan", () => {
     expect(ran.out).toContain("Plan: 2 to create, 0 to change, 0 to delete; 16 steps.");
     const commands = await talos("plan", "--print-commands");
     expect(commands).toMatchObject({ code: 0 });
-    expect(commands.out).toMatch(/^qm create 2000 --name prod-cp-1 /m);
-    expect(commands.out).toMatch(/^gpvectl talos render -f cluster\.yaml --out \. /);
+    expect(commands.out).toMatch(/^pvesh create \/nodes\/pve1\/qemu --vmid 2000 --name prod-cp-1 /m);
+    expect(commands.out.split("\n").slice(0, 3)).toEqual([
+      "gpvectl talos render -f cluster.yaml --out .  # writes nodes/, talosconfig and kubeconfig",
+      'export TALOSCONFIG="$PWD/talosconfig"',
+      'export KUBECONFIG="$PWD/kubeconfig"',
+    ]);
+    const machines = await talos("plan", "--print-commands", "--only", "infrastructure");
+    expect(machines.out).not.toMatch(/export|render/);
     const { steps } = JSON.parse((await talos("plan", "-o", "json")).out) as { steps: { kind: string }[] };
     expect(steps.map(({ kind }) => kind)).toContain("image.ensure");
     expect(JSON.parse((await talos("plan", "--json")).out)).toMatchObject({ ok: true, steps });
