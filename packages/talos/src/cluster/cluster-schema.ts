@@ -5,13 +5,19 @@ import { endpoint, image, network, placement, provider, templates, vmids } from 
 import { controlPlane, node, pool } from "./machine-schema.ts";
 import { addons, backup, protect, secrets, talos } from "./operations-schema.ts";
 import { allowReferences, referenceDefinitions } from "./schema-references.ts";
-import { label, list, section, stringMap, tags, version } from "./schema-parts.ts";
+import { label, list, section, tags, version } from "./schema-parts.ts";
+
+const labels = Type.Record(Type.String(), Type.String(), {
+  default: {},
+  description:
+    "said of the cluster by `talos output` and `talos status`, for people and programs; tags of its machines are `tags`",
+});
 
 export const clusterSchema = section(
   {
     apiVersion: Type.Literal("gpve.io/v1"),
     kind: Type.Literal("TalosCluster"),
-    metadata: section({ name: label(), labels: stringMap() }, "the cluster's name"),
+    metadata: section({ name: label(), labels }, "the cluster's name"),
     versions: section(
       {
         talos: version(),

@@ -18,6 +18,7 @@ export function clusterOutputs({ cluster, machines }: Pick<ClusterFolder, "clust
   const image = imageFile(cluster, cluster.image.arch);
   return {
     cluster_name: cluster.metadata.name,
+    cluster_labels: cluster.metadata.labels,
     talos_version: cluster.versions.talos,
     kubernetes_version: cluster.versions.kubernetes,
     contract: cluster.versions.contract,

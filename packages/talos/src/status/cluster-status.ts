@@ -30,6 +30,8 @@ export interface Check {
 
 export interface ClusterStatus {
   readonly cluster: string;
+  /** What the file says of the whole of it. */
+  readonly labels: Readonly<Record<string, string>>;
   readonly at: string;
   readonly isHealthy: boolean;
   readonly wanted: { readonly talos: string; readonly kubernetes: string };
@@ -44,6 +46,12 @@ export interface ClusterStatus {
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 30;
 
+/** "environment=production, team=web" */
+export const labelText = ({ labels }: Pick<ClusterStatus, "labels">): string =>
+  Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(", ");
+
 export function clusterStatus(
   desired: Desired,
   world: World,
@@ -54,6 +62,7 @@ export function clusterStatus(
   const checks = clusterChecks(desired, world, certificates);
   return {
     cluster: desired.cluster.metadata.name,
+    labels: desired.cluster.metadata.labels,
     at: new Date(world.now).toISOString(),
     isHealthy: checks.every(({ isFine }) => isFine),
     wanted: { talos: desired.cluster.versions.talos, kubernetes: desired.cluster.versions.kubernetes },

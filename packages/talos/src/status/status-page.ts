@@ -1,5 +1,5 @@
 // A cluster's status as one page without scripts or anything from elsewhere.
-import type { ClusterStatus } from "./cluster-status.ts";
+import { type ClusterStatus, labelText } from "./cluster-status.ts";
 
 const STYLE = `body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2430;background:#f6f7f9}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}.when{color:#66707c}
@@ -15,11 +15,12 @@ export function statusPage(status: ClusterStatus): string {
   const pill = status.isHealthy
     ? `<span class="pill ok">healthy</span>`
     : `<span class="pill bad">not healthy</span>`;
+  const labels = labelText(status);
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>${safe(status.cluster)}</title><style>${STYLE}</style></head><body>
 <h1>${safe(status.cluster)} ${pill}</h1>
-<p class="when">Talos ${safe(status.wanted.talos)}, Kubernetes ${safe(status.wanted.kubernetes)}, seen at ${safe(status.at)}</p>
+<p class="when">Talos ${safe(status.wanted.talos)}, Kubernetes ${safe(status.wanted.kubernetes)}, seen at ${safe(status.at)}${labels === "" ? "" : `; ${safe(labels)}`}</p>
 <h2>Checks</h2>
 ${table(
   ["", "Check", "Seen"],

@@ -37,7 +37,7 @@ export const talosStatus: CommandSpec = {
           const { statusPage } = await import("@gpve/talos/status/status-page.ts");
           writeFileAtomic(resolve(cli.io.cwd, html), statusPage(status), 0o644);
           cli.out.done(`Wrote ${html}.`);
-        } else if (cli.out.forPeople) printStatus(cli, status);
+        } else if (cli.out.forPeople) await printStatus(cli, status);
         else cli.out.data(status);
         if (!input.flag("watch") || cli.signal.aborted) return status.isHealthy ? 0 : 1;
         await cli.io.clock.sleep(WATCH_MS, cli.signal).catch(() => undefined);
@@ -82,7 +82,8 @@ export function printChecks(cli: Cli, { checks }: Pick<ClusterStatus, "checks">)
     cli.out.line(`${isFine ? green("✓") : red("✗")} ${name} (${detail})`);
 }
 
-function printStatus(cli: Cli, status: ClusterStatus): void {
+async function printStatus(cli: Cli, status: ClusterStatus): Promise<void> {
+  const { labelText } = await import("@gpve/talos/status/cluster-status.ts");
   cli.out.text(
     cli.out.table(status.machines, [
       { header: "MACHINE", field: "name" },
@@ -97,6 +98,8 @@ function printStatus(cli: Cli, status: ClusterStatus): void {
     ]),
   );
   printChecks(cli, status);
+  const labels = labelText(status);
+  if (labels !== "") cli.out.line(`Labels: ${labels}.`);
   cli.out.line(`Last snapshot of etcd: ${status.snapshot?.at ?? "none"}.`);
   cli.out.done(`Last restore drill: ${status.drill?.at ?? "none"}.`);
 }
