@@ -269,7 +269,9 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
     await becomes(["n1", "n2"]);
     for (const verb of ["freeze", "thaw"])
       expect(await lab.fault(verb, "n3")).toContain("n3 is off (it was killed), and nothing");
-    await expect(lab.fault("restart", "n3")).rejects.toThrow("n3 is off (it was killed), and nothing was done");
+    await expect(lab.fault("restart", "n3")).rejects.toThrow(
+      "n3 is off (it was killed), and nothing was done",
+    );
     await lab.fault("heal", "n3");
     await becomes(["n1", "n2", "n3"]);
     expect(await statusOf("n3", "stopped")).toBe("stopped");
