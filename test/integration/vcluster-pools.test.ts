@@ -141,17 +141,27 @@ describe.skipIf(!canRunClusters)("a virtual cluster with pools", () => {
     expect(await seen("first")).toEqual(["zero", "00", "00", ""]);
     // Neither is what the worker does not have, nor what others of it did not ask for.
     expect((await kubectl("exec", "builder", "--", "ls", "/dev/fake-gpu")).code).toBe(1);
-    await apply(wants("second"));
-    const why = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].message}";
+    const { spec } = wants("second");
+    const labels = { app: "second" };
+    const template = { metadata: { labels }, spec };
+    await apply({
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name: "second" },
+      spec: { selector: { matchLabels: labels }, template },
+    });
+    const why = "jsonpath={.items[*].status.conditions[?(@.type=='PodScheduled')].message}";
     await until("the second is told why it waits", async () =>
-      (await kubectl("get", "pod", "second", "-o", why)).out.includes(`Insufficient ${GPU}`),
+      (await kubectl("get", "pods", "-l", "app=second", "-o", why)).out.includes(`Insufficient ${GPU}`),
     );
-    // A kubelet that begins anew has forgotten who offers devices.
+    // A kubelet that begins anew has forgotten who offers devices. A pod that is bound to it before it hears of them is refused,
+    // as everywhere, and its Deployment makes another.
     process.kill(pidOf(gpve, "demo.w1-kubelet"), "SIGKILL");
     await kubectl("delete", "pod/first");
-    expect((await kubectl("wait", "pod/second", "--for=condition=Ready", "--timeout=180s")).code).toBe(0);
-    expect(await seen("second")).toEqual(["zero", "00", "00", ""]);
-    await kubectl("delete", "pod/second");
+    const available = ["deployment/second", "--for=condition=Available", "--timeout=180s"];
+    expect((await kubectl("wait", ...available)).code).toBe(0);
+    expect(await seen("deployment/second")).toEqual(["zero", "00", "00", ""]);
+    await kubectl("delete", "deployment/second");
     const { err } = await ctl(gpve, "vc", "scale", "demo", "--pool", "build", "--workers", "3");
     expect(err).toContain(`its workers would have 3 ${GPU}, and the node offers 2`);
   }, 600_000);
