@@ -17,8 +17,8 @@ import { openSocketStore } from "@gpve/store/etcd/socket-store.ts";
 import { ManyStores } from "@gpve/store/etcd-server/many-stores.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { StandbyFiles } from "@gpve/store/standby/standby-files.ts";
-import { LineProcess, type LineProcessDeps } from "../../../infrastructure/vcluster/line/line-process.ts";
-import { serveLines } from "../../../infrastructure/vcluster/line/serve-lines.ts";
+import { LineProcess } from "../../../infrastructure/vcluster/line/line-process.ts";
+import { keptLines } from "../../../testing/kept-lines.ts";
 import { LinuxStandbyHost } from "../../../infrastructure/vcluster/standby/linux-standby-host.ts";
 import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
 import { heardLog } from "../../../testing/heard-log.ts";
@@ -110,7 +110,7 @@ async function node(name: string) {
   };
   const end = (): void => void (running.uid = undefined);
   /** Whether a process that keeps lines runs. */
-  const keeps = { lines: false };
+  const keeps = { lines: () => false };
   return {
     keeps,
     files: new StandbyFiles(store),
@@ -139,31 +139,10 @@ async function closedPort(): Promise<number> {
 
 /** The process that keeps a node's lines, in this one; it is there for every agent that the node has. */
 function keepsLines({ place, store, keeps }: Node): () => LineProcess {
-  const socket = join(place, "agent.sock");
-  let kept: { close(): void } | undefined;
-  const end = (): void => {
-    kept?.close();
-    kept = undefined;
-    keeps.lines = false;
-  };
-  closing.push(end);
-  const running = {
-    get hasExited() {
-      return kept === undefined;
-    },
-    socketPath: () => socket,
-    stop: async () => end(),
-  };
-  const processes = {
-    get: () => (kept === undefined ? undefined : running),
-    forget: async () => undefined,
-    start: async () => {
-      rmSync(socket, { force: true });
-      kept = await serveLines({ control: { path: socket }, clock: systemClock, say: () => undefined });
-      keeps.lines = true;
-      return running;
-    },
-  } as unknown as LineProcessDeps["processes"];
+  const lines = keptLines(join(place, "agent.sock"));
+  keeps.lines = lines.runs;
+  closing.push(lines.end);
+  const { processes } = lines;
   const stores = { lendLinks: async () => join(store, "link") };
   const self = { program: "gpve", args: [], folders: [] };
   return () => new LineProcess({ processes, stores, self, clock: systemClock });
@@ -380,7 +359,7 @@ describe("the standby of another node's cluster", () => {
     await expect.poll(() => isJoined(a), POLL).toBe(true);
     await put(store, "/k");
     expect(new Set(ways)).toEqual(new Set(["agents"]));
-    expect(a.keeps.lines).toBe(false);
+    expect(a.keeps.lines()).toBe(false);
     await expect.poll(() => b.standbys.isFed("demo"), POLL).toBe(true);
     leave();
     await expect.poll(() => b.standbys.isFed("demo"), POLL).toBe(false);
@@ -402,12 +381,12 @@ describe("the standby of another node's cluster", () => {
   test("leaves nothing when it is not wanted any more", async () => {
     const { a, b } = await followed();
     await expect.poll(() => isJoined(a), POLL).toBe(true);
-    expect(a.keeps.lines).toBe(true);
+    expect(a.keeps.lines()).toBe(true);
     await a.ask(LEAD, { generation: 6, mode: "solo", boundMs: 0 });
     await systemClock.sleep(1_500);
-    expect(a.keeps.lines).toBe(true);
+    expect(a.keeps.lines()).toBe(true);
     a.files.forget("demo");
-    await expect.poll(() => a.keeps.lines, POLL).toBe(false);
+    await expect.poll(() => a.keeps.lines(), POLL).toBe(false);
     await b.ask(FORGET);
     expect(b.standbys.list()).toEqual([]);
     expect(existsSync(join(b.store, "standby", "demo"))).toBe(false);

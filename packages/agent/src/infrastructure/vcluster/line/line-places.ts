@@ -1,13 +1,16 @@
 // Where lines of other nodes' stores arrive: one port for all, and a secret for each, which says to whose standby it leads.
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { createServer, type Server, type TLSSocket } from "node:tls";
 import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { type StrangerLimits, Strangers } from "@gpve/kit/net/strangers.ts";
 import { connectEnd } from "./line-end.ts";
 import { keepLive, LINE_TLS, secretBytes } from "./line-tls.ts";
 import type { PlaceWords } from "./line-messages.ts";
 import { writeLine } from "../../move/move-wire.ts";
 
-const HANDSHAKE_MS = 10_000;
+/** Anybody may knock at that port. Whoever knows a secret has shown it at once. */
+const LIMITS: StrangerLimits = { perAddress: 256, inAll: 1024, graceMs: 1_000, handshakeMs: 10_000 };
 
 interface Place {
   readonly secret: Buffer;
@@ -20,6 +23,11 @@ export class LinePlaces {
   /** By the address of this host. */
   readonly #servers = new Map<string, Promise<Server>>();
   readonly #asked = new WeakMap<TLSSocket, string>();
+  readonly #strangers: Strangers;
+
+  constructor(clock: Clock) {
+    this.#strangers = new Strangers({ limits: LIMITS, clock });
+  }
 
   /** Resolves to the port. */
   async listen({ id, address, secret, path }: PlaceWords): Promise<number> {
@@ -46,6 +54,7 @@ export class LinePlaces {
 
   close(): void {
     this.keep([]);
+    this.#strangers.close();
     for (const listening of this.#servers.values())
       void listening.then(
         (server) => server.close(),
@@ -58,14 +67,17 @@ export class LinePlaces {
     const server = createServer(
       {
         ...LINE_TLS,
-        handshakeTimeout: HANDSHAKE_MS,
         pskCallback: (socket, id) => {
           this.#asked.set(socket, id);
           return this.#places.get(id)?.secret ?? null;
         },
       },
-      (socket) => this.#take(socket),
+      (socket) => {
+        this.#strangers.proven(socket);
+        this.#take(socket);
+      },
     );
+    server.on("connection", (socket: Socket) => this.#strangers.admit(socket));
     // Whoever knows no secret has said nothing that anybody wants to hear of.
     server.on("tlsClientError", (_err, socket) => socket.destroy());
     return new Promise((resolve, reject) => {

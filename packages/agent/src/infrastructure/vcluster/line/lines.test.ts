@@ -5,11 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import { LineProcess, type LineProcessDeps } from "./line-process.ts";
+import { LineProcess } from "./line-process.ts";
 import { LINE_TLS } from "./line-tls.ts";
-import { serveLines } from "./serve-lines.ts";
+import { keptLines } from "../../../testing/kept-lines.ts";
 
 const POLL = { timeout: 10_000, interval: 10 };
 const ID = "standby-demo-5";
@@ -28,30 +27,8 @@ function node(name: string) {
   const place = join(folder, name);
   mkdirSync(place);
   const socket = join(place, "agent.sock");
-  const starts: GuestStart[] = [];
-  let kept: { close(): void } | undefined;
-  const end = (): void => {
-    kept?.close();
-    kept = undefined;
-  };
+  const { processes, starts, end, runs } = keptLines(socket);
   closing.push(end);
-  const running = {
-    get hasExited() {
-      return kept === undefined;
-    },
-    socketPath: () => socket,
-    stop: async () => end(),
-  };
-  const processes = {
-    get: () => (kept === undefined ? undefined : running),
-    forget: async () => undefined,
-    start: async (start: GuestStart) => {
-      starts.push(start);
-      rmSync(socket, { force: true });
-      kept = await serveLines({ control: { path: socket }, clock: systemClock, say: () => undefined });
-      return running;
-    },
-  } as unknown as LineProcessDeps["processes"];
   const stores = { lendLinks: async () => place };
   const self = { program: "gpve", args: ["main.js"], folders: ["/srv/gpve"] };
   const agent = (): LineProcess => {
@@ -59,7 +36,7 @@ function node(name: string) {
     closing.push(() => made.leave());
     return made;
   };
-  return { place, agent, end, starts, runs: () => kept !== undefined };
+  return { place, agent, end, starts, runs };
 }
 
 /** What a store or a standby has there: it says its name to whoever comes, and hears what he says. */
@@ -182,6 +159,24 @@ describe("a line that lasts", () => {
     there.keepPlaces([]);
     await expect.poll(standby.open, POLL).toBe(0);
     await expect(here.open({ ...to, place: newer })).rejects.toMatchObject(refused);
+  });
+
+  test("is kept out by no crowd that knocks and says nothing, which is bounded", async () => {
+    const all = await both();
+    const { port } = await all.there.place(ID, "127.0.0.1", all.standby.end);
+    const crowd = new Set<Socket>();
+    closing.push(() => crowd.forEach((socket) => socket.destroy()));
+    for (let at = 0; at < 600; at++) {
+      const socket = connect({ port, host: "127.0.0.1" });
+      crowd.add(socket);
+      socket.on("error", () => socket.destroy());
+      socket.on("close", () => crowd.delete(socket));
+      await new Promise<void>((resolve) => socket.once("connect", resolve));
+    }
+    // Long before any of them has had its time.
+    await expect.poll(() => crowd.size, { ...POLL, timeout: 4_000 }).toBeLessThanOrEqual(512);
+    await openLine(all);
+    expect(await all.here.isOpen(ID)).toBe(true);
   });
 
   test("says whether nobody is let through, or only nobody is at its end yet", async () => {

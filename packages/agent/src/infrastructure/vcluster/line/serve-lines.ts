@@ -21,7 +21,7 @@ export async function serveLines({ control, clock, say }: ServeLinesDeps): Promi
   const tell = (message: FromLines): void => {
     if (agent !== undefined) sendLine(agent, message);
   };
-  const places = new LinePlaces();
+  const places = new LinePlaces(clock);
   const dials = new LineDials({
     clock,
     say,
