@@ -13,6 +13,7 @@ export const longest: readonly string[] = [
   // Integration tests.
   "test/integration/vcluster.test.ts",
   "test/integration/talos-story.test.ts",
+  "test/integration/ha.test.ts",
   "test/integration/vcluster-workers.test.ts",
   "test/integration/vcluster-breakouts.test.ts",
   "test/integration/vcluster-sleep.test.ts",

@@ -5,6 +5,7 @@
 export const waitingFiles: readonly string[] = [
   "test/integration/talos-story.test.ts",
   "test/integration/ha.test.ts",
+  "test/integration/lab.test.ts",
   "test/integration/store-etcd.test.ts",
   "test/integration/etcd-server/conformance.test.ts",
   "test/integration/embedded-etcd.test.ts",

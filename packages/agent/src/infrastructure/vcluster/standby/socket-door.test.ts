@@ -1,11 +1,12 @@
-import { existsSync, mkdtempSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { openSocketDoor } from "./socket-door.ts";
 
 test("a door that is closed twice gives its folder back once: the number may be somebody else's file by then", async () => {
   const folder = mkdtempSync(join(tmpdir(), "gpve-door-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const door = await openSocketDoor(folder, { name: "a.sock", mode: 0o600 }, () => undefined);
   const failures: unknown[] = [];
   const note = (err: unknown): void => void failures.push(err);

@@ -1,7 +1,7 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { deviceFacts, readCdi } from "./read-cdi.ts";
 
 const yaml = `cdiVersion: 0.5.0
@@ -20,6 +20,7 @@ const json = JSON.stringify({
 
 function folder(): string {
   const made = mkdtempSync(join(tmpdir(), "gpve-cdi-"));
+  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
   const own = join(made, "cdi");
   mkdirSync(own, { mode: 0o755 });
   return own;

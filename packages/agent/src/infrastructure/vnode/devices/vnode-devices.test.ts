@@ -20,6 +20,7 @@ const WAIT = { timeout: 30_000 };
 
 function world() {
   const folder = mkdtempSync(join(tmpdir(), "gpve-vnode-devices-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   /** Device nodes are plain files here. */
   const nodes = join(folder, "dev");
   mkdirSync(nodes);
