@@ -38,16 +38,14 @@ ${more}`;
     expect(machines[0]?.addresses).toEqual(["10.0.0.131"]);
   });
 
-  test("the endpoint's name beside a VIP stays a name of the API", () => {
+  test("the endpoint's name beside a VIP stays the endpoint", () => {
     const vip =
       "    networkInterfaces: [{ interface: eth0, addresses: [10.0.0.131/24], vip: { ip: 10.0.0.130 } }]";
     const at = (host: string) =>
       imported(`${head}${node(vip)}`.replace("//10.0.0.131", `//${host}`), "t.yaml");
     const { cluster, file } = at("k8s.home.lan");
-    expect(cluster.endpoint).toMatchObject({ vip: "10.0.0.130", extraSANs: ["k8s.home.lan"] });
-    expect(file).toContain(
-      "# the endpoint was k8s.home.lan; machines and kubeconfigs are told the VIP 10.0.0.130",
-    );
+    expect(cluster.endpoint).toMatchObject({ vip: "10.0.0.130", dns: "k8s.home.lan", extraSANs: [] });
+    expect(file).not.toContain("# the endpoint was");
     const own = at("10.0.0.131");
     expect(own.cluster.endpoint).toMatchObject({ vip: "10.0.0.130", extraSANs: [] });
     expect(own.file).toContain("# the endpoint was 10.0.0.131");
