@@ -13,6 +13,7 @@ import { HaPower, haPowerOperations } from "./ha-power.ts";
 let world: HaWorld;
 let divert: (route: string, params?: object, source?: "form" | "json") => Promise<string | undefined>;
 let movable: MovableGuests;
+let denied: string | undefined;
 let close: () => Promise<void>;
 const vm = "/nodes/{node}/qemu/{vmid}";
 const to = (target: string) => ({ target, online: true });
@@ -42,13 +43,18 @@ beforeEach(async () => {
     engine,
   });
   let requests = 0;
+  denied = undefined;
+  const access = {
+    require: (path: string) => {
+      if (path === denied) throw new Error(`not for ${path}`);
+    },
+  };
   divert = async (route, more = {}, source = "json") => {
-    const ctx = { actor: { authid: "joe@pve" }, requestId: `r${requests++}` } as unknown as Asking;
+    const ctx = { actor: { authid: "joe@pve" }, access, requestId: `r${requests++}` } as unknown as Asking;
     const params = { node: "n2", vmid: "100", ...more };
     const reply = await power.divert(route, { params, source }, ctx);
-    if (reply === undefined) return undefined;
-    await engine.wait([...engine.list()].at(-1)?.id ?? "");
-    return String(reply.data);
+    for (const { id } of engine.list()) await engine.wait(id);
+    return reply && String(reply.data);
   };
   close = async () => {
     await engine.stop();
@@ -163,6 +169,25 @@ test("what a form says is read as the node would read it, and refused as there",
       pveStatus: 400,
       errors: { [name]: expect.any(String) },
     });
+});
+
+test("of guests of a node that are named for start and stop, HA is told of its own, and the node asked for the others", async () => {
+  await world.guest(102, "n3");
+  await world.guest(103, "n2", "startup: order=1,down=9\n");
+  for (const sid of ["100", "102", "103"]) await world.config.addResource(sid, undefined, {});
+  const stopAll = "POST /nodes/{node}/stopall";
+  const states = () => world.config.resources().map(({ sid, state }) => `${sid} ${state}`);
+  expect(await divert(stopAll, { vmid: undefined })).toBeUndefined();
+  expect(await divert("POST /nodes/{node}/suspendall", { vmid: undefined, vms: "100" })).toBeUndefined();
+  expect(world.commands()).toEqual([]);
+  expect(await divert(stopAll, { vmid: undefined, vms: "100,101,102,103" }, "form")).toBeUndefined();
+  expect(states()).toEqual(["vm:100 stopped", "vm:102 started", "vm:103 stopped"]);
+  expect(world.commands()).toEqual(["stop vm:100 180", "stop vm:103 9"]);
+  expect(await divert("POST /nodes/{node}/startall", { vmid: undefined, vms: "100" })).toBeUndefined();
+  expect(states()).toEqual(["vm:100 started", "vm:102 started", "vm:103 stopped"]);
+  denied = "/vms/101";
+  await expect(divert(stopAll, { vmid: undefined, vms: "100,101" })).rejects.toThrow("/vms/101");
+  expect(states()[0]).toBe("vm:100 started");
 });
 
 test("a move is refused for what its node would refuse it for, in its words", async () => {

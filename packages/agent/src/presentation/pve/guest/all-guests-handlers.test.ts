@@ -22,8 +22,9 @@ test("starts, stops and suspends all guests of a node, or those that are named",
     { ...ctx, traceparent: "00-1" },
   );
   expect(submitted.at(-1)).toMatchObject({ args: { force: true, vmids: [100, 101] }, traceparent: "00-1" });
-  await handlers["POST /nodes/{node}/stopall"]?.({ node: "n1", timeout: 7, "force-stop": false }, ctx);
-  expect(submitted.at(-1)?.args).toEqual({ forceStop: false, timeoutSeconds: 7 });
+  const few = { node: "n1", timeout: 7, "force-stop": false, "max-workers": 2 };
+  await handlers["POST /nodes/{node}/stopall"]?.(few, ctx);
+  expect(submitted.at(-1)?.args).toEqual({ forceStop: false, timeoutSeconds: 7, workers: 2 });
   await handlers["POST /nodes/{node}/stopall"]?.({ node: "n1" }, ctx);
   expect(submitted.at(-1)?.args).toEqual({ forceStop: true });
   const { actor: _actor, ...anonymous } = ctx;
