@@ -34,9 +34,10 @@ test("starts, stops and suspends all guests of a node, or those that are named",
 
 test("needs the right to power each of them", async () => {
   const denied = contextOf({ "/": [], "/vms/100": ["VM.PowerMgmt"] });
-  await expect(handlers["POST /nodes/{node}/startall"]?.({ node: "n1" }, denied)).rejects.toThrow(
-    "Permission check failed",
-  );
+  for (const none of [{}, { vms: "" }])
+    await expect(handlers["POST /nodes/{node}/startall"]?.({ node: "n1", ...none }, denied)).rejects.toThrow(
+      "Permission check failed",
+    );
   expect(await handlers["POST /nodes/{node}/startall"]?.({ node: "n1", vms: "100" }, denied)).toBe(
     "UPID:startall",
   );
