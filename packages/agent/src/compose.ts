@@ -231,7 +231,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     time: new HostTimezone(),
     power: leavingPower({
       power: new SystemdPower({ exec: runExec }),
-      leave: guests.ha?.leave,
+      ha: guests.ha,
       stopAll: () => stopBeforePower(engine, nodeName),
       log,
     }),

@@ -13,6 +13,10 @@ const fake = (told: string[], refuses = false) => ({
   },
 });
 
+const never = (): never => {
+  throw new Error("must not be asked");
+};
+
 test("guests under HA leave before the others are shut down and the machine goes, and whoever asked is answered at once", async () => {
   const told: string[] = [];
   const [gone, stopped] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -24,7 +28,9 @@ test("guests under HA leave before the others are shut down and the machine goes
     told.push("stop the others");
     return stopped.promise;
   };
-  await leavingPower({ power: fake(told), leave, stopAll, log: silentLogger }).run("reboot");
+  await leavingPower({ power: fake(told), ha: { leave, resume: never }, stopAll, log: silentLogger }).run(
+    "reboot",
+  );
   expect(told).toEqual(["leave for reboot"]);
   gone.resolve();
   await setImmediate();
@@ -37,7 +43,12 @@ test("guests under HA leave before the others are shut down and the machine goes
 test("nothing leaves a machine that cannot go down", async () => {
   const told: string[] = [];
   const no = () => Promise.reject(new Error("must not be asked"));
-  const refusing = leavingPower({ power: fake(told, true), leave: no, stopAll: no, log: silentLogger });
+  const refusing = leavingPower({
+    power: fake(told, true),
+    ha: { leave: no, resume: never },
+    stopAll: no,
+    log: silentLogger,
+  });
   await expect(refusing.run("shutdown")).rejects.toThrow("others use it");
   expect(told).toEqual([]);
 });
@@ -45,7 +56,17 @@ test("nothing leaves a machine that cannot go down", async () => {
 test("a machine goes down though its guests could not be shut down", async () => {
   const told: string[] = [];
   const stopAll = () => Promise.reject(new Error("no records"));
-  await leavingPower({ power: fake(told), leave: undefined, stopAll, log: silentLogger }).run("shutdown");
+  await leavingPower({ power: fake(told), ha: undefined, stopAll, log: silentLogger }).run("shutdown");
   await setImmediate();
   expect(told).toEqual(["shutdown"]);
+});
+
+test("HA works on where the machine was told to go and did not", async () => {
+  const told: string[] = [];
+  const nothing = (): Promise<void> => Promise.resolve();
+  const power = { require: () => undefined, run: () => Promise.reject(new Error("it is inhibited")) };
+  const ha = { leave: nothing, resume: () => void told.push("resume") };
+  await leavingPower({ power, ha, stopAll: nothing, log: silentLogger }).run("reboot");
+  await setImmediate();
+  expect(told).toEqual(["resume"]);
 });

@@ -7,23 +7,33 @@ import type { Logger } from "@gpve/kit/logger.ts";
 
 export interface LeavingPowerDeps {
   readonly power: HostPower & { require(command: "reboot" | "shutdown"): void };
-  /** Resolves when the node may go; undefined = nothing here is under HA. */
-  readonly leave: ((reason: "reboot" | "shutdown", timeoutMs: number) => Promise<void>) | undefined;
+  /** undefined = nothing here is under HA. */
+  readonly ha: LeavingHa | undefined;
   /** Resolves when guests that are not under HA have been shut down. */
   readonly stopAll: () => Promise<void>;
   readonly log: Logger;
 }
 
+interface LeavingHa {
+  /** Resolves when the node may go. */
+  readonly leave: (reason: "reboot" | "shutdown", timeoutMs: number) => Promise<void>;
+  /** The node stays after all, and has to work on. */
+  readonly resume: () => void;
+}
+
 /** A guest that does not stop by then ends with its lease. */
 const LEAVE_MS = 15 * 60_000;
 
-export function leavingPower({ power, leave, stopAll, log }: LeavingPowerDeps): HostPower {
+export function leavingPower({ power, ha, stopAll, log }: LeavingPowerDeps): HostPower {
   const goDown = async (command: "reboot" | "shutdown"): Promise<void> => {
-    await leave?.(command, LEAVE_MS);
+    await ha?.leave(command, LEAVE_MS);
     await stopAll().catch((err: unknown) =>
       log.error({ err: messageOf(err) }, "guests were not shut down: they end with the machine"),
     );
-    await power.run(command);
+    await power.run(command).catch((err: unknown) => {
+      ha?.resume();
+      throw err;
+    });
   };
   return {
     async run(command) {
