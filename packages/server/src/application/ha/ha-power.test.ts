@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { commandCollection, resourceCollection } from "@gpve/domain/ha/collections.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
+import { newReplicationJob, replicationCollection } from "@gpve/domain/replication/replication-job.ts";
 import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
@@ -151,6 +152,18 @@ test("a guest under HA is deleted only with what is known of it, which stays unt
   await expect(divert(`DELETE ${vm}`, { purge: "0" }, "form")).rejects.toThrow("purge parameter not set");
   // Its node may refuse, as for one that runs or is protected.
   expect(world.config.resources()).toMatchObject([{ sid: "vm:100" }]);
+  expect(await divert(`DELETE ${vm}`, { vmid: "101" })).toBeUndefined();
+});
+
+test("a guest with a replication job is deleted only with the job and its copy", async () => {
+  const job = newReplicationJob("100-0", "n3", {}, 0);
+  await world.records.transact((tx) => tx.put(replicationCollection, job.id, job));
+  for (const purge of [undefined, false])
+    await expect(divert(`DELETE ${vm}`, { purge })).rejects.toMatchObject({
+      pveStatus: 500,
+      message: "There is a replication job '100-0' for guest '100' - Please remove that first.",
+    });
+  expect(await divert(`DELETE ${vm}`, { purge: "1" }, "form")).toBeUndefined();
   expect(await divert(`DELETE ${vm}`, { vmid: "101" })).toBeUndefined();
 });
 

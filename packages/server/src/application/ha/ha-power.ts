@@ -19,6 +19,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Asking, Params, SentParams } from "../node/call-agent.ts";
 import type { MovableGuests } from "../guest/movable-guests.ts";
+import { requireNoReplication } from "../replication/replication-jobs.ts";
 import type { HaConfig } from "./ha-config.ts";
 import type { HaRules } from "./ha-rules.ts";
 
@@ -91,12 +92,17 @@ export class HaPower {
     const [destroys, leaves] = [DESTROY.test(route), LEAVE.test(route)];
     if (verb === undefined && !destroys && !leaves) return undefined;
     const guest = this.#guest(Number(sent["vmid"]));
-    const resource = guest === undefined ? undefined : this.#deps.config.find(guest);
-    if (resource === undefined) return undefined;
+    if (guest === undefined) return undefined;
+    const resource = this.#deps.config.find(guest);
+    if (resource === undefined && !destroys) return undefined;
     // As its node would read them: a form says "1" and means true.
     const { compression: _ours, ...asked } = sent;
     const params = requireValidCall(route, asked, source);
-    if (destroys && params["purge"] !== true) throw needsPurge(resource);
+    if (destroys && params["purge"] !== true) {
+      if (resource !== undefined) throw needsPurge(resource);
+      requireNoReplication(this.#deps.records, guest.vmid);
+    }
+    if (resource === undefined) return undefined;
     // It ends stopped and locked here: HA would start it again, or elsewhere, while it runs in the other cluster.
     if (leaves && resource.state !== "ignored")
       throw parameterError({ vmid: "cannot migrate HA-managed VM to remote cluster" });
