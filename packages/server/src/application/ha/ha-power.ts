@@ -172,7 +172,7 @@ export class HaPower {
       movable.requireReady(vmid, target, params["online"] === true);
       config.requireArmed(sid);
       this.#requireAllowed(sid, target);
-      movable.require(vmid, target, undefined);
+      movable.require(vmid, target);
       return { type: "hamigrate", wish: { sid, text, command: `migrate ${sid} ${target}` } };
     }
     if (verb === "status/start")
