@@ -34,6 +34,12 @@ export interface MovableGuestsDeps {
   readonly guest: (vmid: number) => { readonly record: GuestRecord; readonly config: VmConfig } | undefined;
 }
 
+/** As it came, but for what the server itself knows. */
+type MoveAsked = Parameters<RequireMovable>[2] & {
+  /** It is stopped before it goes. */
+  readonly isStopped?: boolean;
+};
+
 export interface MoveJudge {
   /** Of a resource of HA. */
   effectsOf(sid: string, target: string): MoveEffects;
@@ -115,15 +121,17 @@ export class MovableGuests {
   }
 
   /** Before a move is allowed: throws what stands in its way. What HA keeps apart is judged when it is asked to move. */
-  require(vmid: number, target: string, { targetstorage, force }: Parameters<RequireMovable>[2] = {}): void {
+  require(vmid: number, target: string, asked: MoveAsked = {}): void {
+    const { targetstorage, force, isStopped } = asked;
     const found = this.#deps.guest(vmid);
     // What kind of guest it is and whether it is there at all is its node's to say.
     if (found?.record.type !== VM_TYPE) return;
     const storageMap = typeof targetstorage === "string" ? parseStorageMap(targetstorage) : undefined;
     // Whether whoever asks may force anything is its node's to say as well.
     const isForced = force === true || force === 1 || (typeof force === "string" && parseBoolean(force));
-    const facts = { ...this.#facts(found.record), storageMap, isForced };
-    requireMovable(found.config, this.#target(target), facts);
+    const facts = this.#facts(found.record);
+    const isRunning = facts.isRunning && isStopped !== true;
+    requireMovable(found.config, this.#target(target), { ...facts, isRunning, storageMap, isForced });
   }
 
   #facts({ node, vmid }: GuestRecord): MoveFacts {

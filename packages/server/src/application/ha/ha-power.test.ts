@@ -1,19 +1,14 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { commandCollection, resourceCollection } from "@gpve/domain/ha/collections.ts";
-import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { newReplicationJob, replicationCollection } from "@gpve/domain/replication/replication-job.ts";
 import { storageCollection } from "@gpve/domain/storage/definition.ts";
-import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { HaWorld } from "../../testing/ha-world.ts";
-import { MovableGuests } from "../guest/movable-guests.ts";
 import type { Asking } from "../node/call-agent.ts";
 import { HaPower, haPowerOperations } from "./ha-power.ts";
 
 let world: HaWorld;
 let divert: (route: string, params?: object, source?: "form" | "json") => Promise<string | undefined>;
-let movable: MovableGuests;
 let denied: string | undefined;
 let close: () => Promise<void>;
 const vm = "/nodes/{node}/qemu/{vmid}";
@@ -25,22 +20,11 @@ beforeEach(async () => {
   const { engine } = testEngine();
   for (const operation of haPowerOperations(world.config)) engine.register(operation);
   await engine.start();
-  const guests = world.records.collection(guestCollection);
-  movable = new MovableGuests({
-    board: world.board(),
-    ha: world.rules,
-    storages: () => valuesOf(world.records, storageCollection),
-    mappings: () => [],
-    guest: (vmid) => {
-      const record = guests.get(String(vmid))?.value;
-      return record && { record, config: parseVmConfig(record.conf, { vmid, digestOf: () => "" }) };
-    },
-  });
   const power = new HaPower({
     records: world.records,
     config: world.config,
     rules: world.rules,
-    movable,
+    movable: world.movable,
     engine,
   });
   let requests = 0;
@@ -233,11 +217,11 @@ test("one with a disk or a disc that only its node has is not sent anywhere, how
   const why = "HA does not move 'vm:100' to node 'n3': ide2 is on storage local, which is not shared";
   await expect(divert(`POST ${vm}/migrate`, to("n3"))).rejects.toThrow(why);
   expect(() => world.config.requireTaker("vm:100", "n3")).toThrow(why);
-  expect(movable.show("n2", 100)["not_allowed_nodes"]).toMatchObject({ n3: { reasons: [why] } });
+  expect(world.movable.show("n2", 100)["not_allowed_nodes"]).toMatchObject({ n3: { reasons: [why] } });
   expect(world.commands()).toEqual([]);
   // Its node takes along what it has.
   await world.config.setResource("100", { state: "ignored" }, { remove: [], digest: undefined });
-  expect(movable.show("n2", 100)["allowed_nodes"]).toEqual(["n1", "n3"]);
+  expect(world.movable.show("n2", 100)["allowed_nodes"]).toEqual(["n1", "n3"]);
 });
 
 test("one under HA does not leave for another cluster", async () => {

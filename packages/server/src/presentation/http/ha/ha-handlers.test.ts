@@ -332,6 +332,22 @@ test("a move that could only come to nothing is refused with the reason, and so 
   expect(lines()).toEqual(["disable-node-maintenance n3", "disable-node-maintenance n1"]);
 });
 
+test("a move is refused where its node would refuse it: as it runs by migrate, and as it is stopped by relocate", async () => {
+  await world.guest(100, "n2", "net0: virtio,bridge=vmbr7\nlock: backup\n");
+  world.bridgesOf = (node) => (node === "n2" ? ["vmbr7"] : ["vmbr0"]);
+  await call("POST /cluster/ha/resources", { sid: "100" });
+  const move = (kind: string) => call(`POST /cluster/ha/resources/{sid}/${kind}`, { sid: "100", node: "n1" });
+  await expect(move("migrate")).rejects.toThrow("VM is locked (backup)");
+  await world.guest(100, "n2", "net0: virtio,bridge=vmbr7\n");
+  await expect(move("migrate")).rejects.toThrow("net0: node 'n1' has no bridge 'vmbr7'");
+  expect(lines()).toEqual([]);
+  await move("relocate");
+  expect(lines()).toEqual(["relocate vm:100 n1"]);
+  world.withoutShared.add("n1");
+  await expect(move("relocate")).rejects.toThrow("storage 'shared' is not active on node 'n1'");
+  expect(lines()).toHaveLength(1);
+});
+
 test("what failed wants to be disabled before anything else is asked of it", async () => {
   for (const sid of ["100", "101"]) await call("POST /cluster/ha/resources", { sid });
   const status = {
