@@ -232,11 +232,14 @@ export class HaConfig {
     this.requireArmed(sid);
   }
 
+  isOn(sid: string, node: string): boolean {
+    const guest = this.#deps.records.collection(guestCollection).get(String(vmidOfSid(sid)))?.value;
+    return guest?.node === node;
+  }
+
   /** Whoever is sent where the manager sends nobody would stay where it is, and only the manager's log would say so. */
   requireTaker(sid: string, node: string): void {
     this.requireNode(node);
-    const guest = this.#deps.records.collection(guestCollection).get(String(vmidOfSid(sid)))?.value;
-    if (guest?.node === node) throw conflict(`resource '${sid}' is on node '${node}' already`);
     if (this.#deps.isOffline(node)) throw conflict(`cannot move '${sid}': node '${node}' is not online`);
     const why = this.whyClosed(sid, node);
     if (why !== undefined) throw conflict(why);

@@ -316,7 +316,12 @@ test("a move that could only come to nothing is refused with the reason, and so 
     }
     return "";
   };
-  expect(await refusal("n2")).toBe("resource 'vm:100' is on node 'n2' already");
+  for (const kind of ["migrate", "relocate"])
+    expect(await call(`POST /cluster/ha/resources/{sid}/${kind}`, { sid: "100", node: "n2" })).toEqual({
+      sid: "vm:100",
+      "requested-node": "n2",
+    });
+  expect(lines()).toEqual([]);
   await world.config.maintenance("n3", true, "root@pam");
   await world.pass(4);
   expect(await refusal("n3")).toContain("node 'n3' is in maintenance and takes no guests under HA");

@@ -33,6 +33,8 @@ export function createHaHandlers({ config, rules, status, movable }: HaHandlerDe
   ) => {
     const sid = config.sid(text);
     config.requireManaged(sid);
+    // As with PVE, whose manager finds nothing to do.
+    if (config.isOn(sid, node)) return { sid, "requested-node": node };
     config.requireTaker(sid, node);
     const { together, blocking } = rules.effectsOf(sid, node);
     if (blocking.length === 0) {
