@@ -182,7 +182,8 @@ export class HaConfig {
         requireRemovable(remove, OPTIONAL_OF_GROUP, ["nodes"]);
         const kept = Object.entries(before).filter(([key]) => !remove.includes(key));
         const plain = { ...before, restricted: false, nofailback: false, comment: undefined };
-        const { comment, ...after } = { ...plain, ...Object.fromEntries(kept), ...given(options) };
+        const set = given(without(options, remove));
+        const { comment, ...after } = { ...plain, ...Object.fromEntries(kept), ...set };
         tx.put(groupCollection, name, { ...after, ...given({ comment }) });
       }),
     );
@@ -285,7 +286,8 @@ export class HaConfig {
       throw refused(`service '${sid}' in error state, must be disabled and fixed first`);
   }
 
-  #changed(tx: Tx, before: HaResource, options: HaResourceOptions, remove: readonly string[]): HaResource {
+  #changed(tx: Tx, before: HaResource, asked: HaResourceOptions, remove: readonly string[]): HaResource {
+    const options = without(asked, remove);
     const { group, comment } = options;
     if (group !== undefined && tx.get(groupCollection, group) === undefined)
       throw refused(`HA group '${group}' does not exist`);
@@ -308,6 +310,11 @@ export class HaConfig {
   #all<T>(def: CollectionDef<T>): readonly T[] {
     return valuesOf(this.#deps.records, def);
   }
+}
+
+/** PVE sets and then deletes: what `delete` names is gone, whatever else the request says of it. */
+function without<T extends object>(options: T, remove: readonly string[]): Partial<T> {
+  return Object.fromEntries(Object.entries(options).filter(([key]) => !remove.includes(key))) as Partial<T>;
 }
 
 /** PVE's texts for what `delete` names. */

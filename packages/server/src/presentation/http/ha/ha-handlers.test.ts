@@ -106,6 +106,30 @@ test("resources are added, shown, changed and removed, by bare number too", asyn
   );
 });
 
+test("what a request deletes is gone, though it sets it as well", async () => {
+  await call("POST /cluster/ha/groups", { group: "g", nodes: "n1" });
+  await call("POST /cluster/ha/resources", { sid: "100", group: "g", comment: "web", max_restart: 2 });
+  const both = { group: "g", comment: "d", max_restart: 5, max_relocate: 4 };
+  await call("PUT /cluster/ha/resources/{sid}", {
+    sid: "100",
+    ...both,
+    delete: "group,comment,max_restart",
+  });
+  const shown = await call("GET /cluster/ha/resources/{sid}", { sid: "100" });
+  expect(shown).toMatchObject({ max_restart: 1, max_relocate: 4 });
+  for (const key of ["group", "comment"]) expect(shown).not.toHaveProperty(key);
+  await call("PUT /cluster/ha/groups/{group}", {
+    group: "g",
+    comment: "d",
+    restricted: true,
+    nodes: "n2",
+    delete: "comment,restricted",
+  });
+  const group = await call("GET /cluster/ha/groups/{group}", { group: "g" });
+  expect(group).toMatchObject({ nodes: "n2", restricted: 0 });
+  expect(group).not.toHaveProperty("comment");
+});
+
 test("a number alone is the guest that has it, also where that is a container", async () => {
   await world.records.transact((tx) =>
     tx.put(guestCollection, "200", guestRecord({ vmid: 200, type: "lxc", node: "n1", conf: "memory: 64\n" })),
