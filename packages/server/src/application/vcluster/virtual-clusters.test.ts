@@ -369,18 +369,6 @@ describe("virtual clusters at a server", () => {
     });
   });
 
-  test("change when they sleep, at their node and in the store", async () => {
-    const { create, clusters, asked } = await world();
-    await create("demo");
-    await clusters.setSleep("demo", { mode: "warm", afterIdleSeconds: 60 }, context("p"));
-    expect(clusters.require("demo").spec.sleep).toEqual({ mode: "warm", afterIdleSeconds: 60 });
-    expect(await clusters.sleep("demo", "warm", context("s"), "once")).toBe(UPID);
-    expect(asked.slice(1).map(({ params }) => params)).toEqual([
-      { vcluster: "demo", tenant: "default", mode: "warm", afterIdleSeconds: 60 },
-      { vcluster: "demo", tenant: "default", mode: "warm", requestId: "once" },
-    ]);
-  });
-
   test("get another quota of their own where their tenant has room, and who asks may make one", async () => {
     const { create, clusters, board, records, key, asked, answers, quotas } = await world();
     const bound = { name: "b", tenant: "b", limits: { storage: 4 * 2 ** 30 }, requests: {} };
@@ -441,28 +429,6 @@ describe("virtual clusters at a server", () => {
     expect(clusters.require("demo").spec).not.toHaveProperty("exposure");
     // No node has to know.
     expect(asked).toHaveLength(1);
-  });
-
-  test("that were made asleep are told anew when they sleep, and no other becomes one of them", async () => {
-    const { create, clusters, board, records, key, asked } = await world();
-    await create("idle", "b", { sleep: { fromStart: true } });
-    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
-    const change = async (name: string, sleep: object) => {
-      const previous = adapter.get(cacheReader(records), key(name));
-      if (adapter.act === undefined || previous === undefined) throw new Error("not there");
-      const spec = { ...previous.spec, sleep };
-      await adapter.act.change({ name, namespace: "b", spec, previous, ctx: context("c") });
-    };
-    await change("idle", { mode: "cold", afterIdleSeconds: 60, fromStart: true });
-    expect(asked.at(-1)?.params).toEqual({
-      vcluster: key("idle"),
-      tenant: "b",
-      mode: "cold",
-      afterIdleSeconds: 60,
-    });
-    expect(clusters.require(key("idle")).spec.sleep).toMatchObject({ afterIdleSeconds: 60, fromStart: true });
-    await create("demo", "b");
-    await expect(change("demo", { fromStart: true })).rejects.toThrow("spec.sleep.fromStart: says how");
   });
 
   test("that move are neither started nor stopped nor woken before their move has ended", async () => {

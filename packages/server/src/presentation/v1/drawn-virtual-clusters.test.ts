@@ -137,6 +137,9 @@ describe.skipIf(drawing.lacking !== undefined)(`virtual clusters as drawn${missi
     expect(asked.at(-1)?.params).toMatchObject({ mode: "warm" });
     for (const verb of ["start", "stop", "wake", "retry", "sleep"])
       expect(await sent("POST", `/${verb}`, {})).toBe(202);
+    expect(await sent("POST", "/wake?forSeconds=7200")).toBe(202);
+    expect(asked.at(-1)?.params).toMatchObject({ forSeconds: 7200 });
+    expect(await sent("POST", "/wake?forSeconds=0")).toBe(400);
     expect(await sent("POST", "/start", { now: true })).toBe(400);
     expect(await sent("POST", "/sleep", { mode: "tepid" })).toBe(400);
     expect(await sent("POST", "/backup")).toBe(202);

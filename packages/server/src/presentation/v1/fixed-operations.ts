@@ -56,8 +56,10 @@ export function fixedOperations(
     return { body: { task: await idempotency.once(wanted, run) } };
   };
   const vcluster = async (verb: "start" | "stop" | "retry" | "wake", call: Call): Promise<Reply> => {
-    const { params, ctx, once: wanted } = call;
-    const run = () => deps.vclusters.work(params["name"] ?? "", verb, ctx, wanted?.id ?? ctx.requestId);
+    const { params, query, ctx, once: wanted } = call;
+    const { forSeconds } = query as Partial<Record<string, string>>;
+    const more = given({ forSeconds: forSeconds === undefined ? undefined : Number(forSeconds) });
+    const run = () => deps.vclusters.work(params["name"] ?? "", verb, ctx, wanted?.id ?? ctx.requestId, more);
     return { body: { task: await idempotency.once(wanted, run) } };
   };
   const scaleTo = async (asked: ScaleAsk, { params, ctx, once: wanted }: Call): Promise<Reply> => {
