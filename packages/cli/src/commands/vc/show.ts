@@ -56,7 +56,8 @@ export const vcShow: CommandSpec = {
     }
     const standby = (status["standby"] as { readonly node?: string } | undefined)?.node;
     const facts = {
-      why: unmet(status["conditions"], "Ready"),
+      // Also of one that goes on: workers that did not come, or did not go.
+      why: conditionOf(status["conditions"], "Ready")?.message,
       awake: conditionOf(status["conditions"], "KeptAwake")?.message,
       workers: workersText(found.spec["workerNodes"]),
       // One that lags is no good one: what the condition says names its node too.

@@ -379,6 +379,12 @@ describe("gpvectl vc", () => {
     expect((await ctl.run(["vc", "show", "demo"])).out).toMatch(/^Standby: +node n2 does not confirm$/m);
   });
 
+  test("show says why also of one that goes on after what failed", async () => {
+    await using ctl = await withCluster("Running", "it has 2 workers, not 1 as asked for");
+    const { out } = await ctl.run(["vc", "show", "demo", "--tenant", "default"]);
+    expect(out).toMatch(/^Why: +it has 2 workers, not 1 as asked for$/m);
+  });
+
   test("show says what keeps one awake now", async () => {
     await using ctl = await withCluster();
     const conditions = [{ type: "KeptAwake", status: "True", reason: "InUse", message: "Job default/pi" }];

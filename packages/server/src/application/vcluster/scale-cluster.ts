@@ -1,5 +1,6 @@
 // More workers for a virtual cluster, or fewer. More takes its room before a node is told, less gives it back when the nodes have
-// taken it. Whether they come is known later: a node to which they do not come goes on with those that it had.
+// taken it. Whether they come and go is known later: a node to which they do not come goes on with those that it had, and one that
+// they do not leave with those that are left.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
@@ -81,7 +82,7 @@ export async function scaleCluster(
     throw err;
   }
   if (workers < before) await setWorkers(deps, key, { pool, from: before, to: workers });
-  if (workers > before)
+  if (workers !== before)
     background(
       log,
       `what follows the workers of virtual cluster ${name}`,
@@ -122,8 +123,9 @@ async function askedOf(
   return (await calls.call(node, route, asked, ctx)).data.workers;
 }
 
-/** Where workers do not come to one node, none stay on the others, and their room is given back. What counts too much, because
- * this server ends before or somebody has volumes there, does so until the cluster is scaled again. */
+/** Where workers do not come to one node, none stay on the others, and their room is given back; where they do not leave one, the
+ * others have as many again, and what is there counts. What counts wrongly, because this server ends before or somebody has volumes
+ * there, does so until the cluster is scaled again. */
 async function settle(
   deps: ScaleDeps,
   record: VirtualClusterRecord,
@@ -141,11 +143,14 @@ async function settle(
   // Somebody has scaled it meanwhile.
   if (workersIn(now.spec, pool) !== to) return;
   const ctx = { ...asking, signal: shutdown };
-  let left = from;
+  const [least, most] = [Math.min(from, to), Math.max(from, to)];
+  let left = least;
   for (const { node } of failed)
-    left = Math.min(to, Math.max(left, await askedOf(deps, node, record, { count: to, pool }, ctx)));
+    left = Math.min(most, Math.max(left, await askedOf(deps, node, record, { count: most, pool }, ctx)));
   const others = told.filter((each) => !failed.includes(each));
-  if (left < to) {
+  // What comes counts before it comes, and what goes when it is gone.
+  if (left > to) await setWorkers(deps, key, { pool, from: to, to: left });
+  if (left !== to) {
     for (const { node } of others) await askedOf(deps, node, record, { count: left, pool }, ctx);
     for (const { node } of others) {
       const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
@@ -154,8 +159,9 @@ async function settle(
       await taskEnd((await calls.call(node, route, params, ctx)).data, shutdown);
     }
   }
-  await setWorkers(deps, key, { pool, from: to, to: left });
-  log.info({ resource: `vcluster/${key}` }, `virtual cluster ${name} has ${left} workers: more did not come`);
+  if (left < to) await setWorkers(deps, key, { pool, from: to, to: left });
+  const why = from < to ? "more did not come" : "others did not go";
+  log.info({ resource: `vcluster/${key}` }, `virtual cluster ${name} has ${left} workers: ${why}`);
 }
 
 /** Answers with how many it had. */

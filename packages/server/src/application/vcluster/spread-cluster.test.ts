@@ -210,6 +210,24 @@ describe("a cluster on several nodes", () => {
     await close();
   });
 
+  test("has as many workers again on all of them where some do not leave one", async () => {
+    const { create, clusters, asked, failing, close } = await world();
+    await create();
+    asked.length = 0;
+    failing.add("b");
+    await clusters.scale("demo", { count: 1 }, ctx, "r4");
+    await expect.poll(() => asked).toHaveLength(5);
+    expect(asked.map(({ node, params }) => `${node}${String(params["workers"])}`)).toEqual([
+      "a1",
+      "b1",
+      "c1",
+      "a3",
+      "c3",
+    ]);
+    expect(clusters.require("demo").spec.workers).toBe(3);
+    await close();
+  });
+
   test("shows its workers with their nodes, and finds pods on any", async () => {
     const { create, records, close, calls } = await world();
     await create();

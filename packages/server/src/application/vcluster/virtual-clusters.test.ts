@@ -172,6 +172,19 @@ describe("virtual clusters at a server", () => {
     expect(cpu()).toBe(4);
   });
 
+  test("count those that were to go and did not", async () => {
+    const { create, clusters, quotas, records, ends, key } = await world();
+    await putTenants(records, [bounded], ["b"]);
+    await create("demo", "b", workersOf(4));
+    const cpu = () => quotas.view.usage(bounded).limits.cpu;
+    const end = Promise.withResolvers<void>();
+    ends(() => end.promise, 3);
+    await clusters.scale(key("demo"), { count: 1 }, context("s"), "once");
+    expect(cpu()).toBe(1);
+    end.reject(new AppError("operation.failed", "worker-3 is busy"));
+    await expect.poll(() => [clusters.require(key("demo")).spec.workers, cpu()]).toEqual([3, 3]);
+  });
+
   test("count with their pools, each of which grows by itself", async () => {
     const { create, clusters, quotas, records, answers, asked, key } = await world();
     await putTenants(records, [bounded], ["b"]);
