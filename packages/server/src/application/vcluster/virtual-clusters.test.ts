@@ -145,16 +145,20 @@ describe("virtual clusters at a server", () => {
   });
 
   test("give the room back of workers that do not come, when their node has given them up", async () => {
-    const { create, clusters, quotas, records, ends, key } = await world();
+    const { create, clusters, quotas, records, ends, key, leading } = await world();
     await putTenants(records, [bounded], ["b"]);
     await create("demo", "b", workersOf(1));
-    const cpu = () => quotas.view.usage(bounded).limits.cpu;
-    const scale = (workers: number) => clusters.scale(key("demo"), { count: workers }, context("s"), "once");
+    const look = leading();
+    const cpu = () => {
+      look();
+      return quotas.view.usage(bounded).limits.cpu;
+    };
+    const scale = (count: number) => clusters.scale(key("demo"), { count }, context("s"), `to ${count}`);
     let end = Promise.withResolvers<void>();
     ends(() => end.promise, 1);
     expect([await scale(3), cpu()]).toEqual([UPID, 3]);
     end.reject(new AppError("operation.failed", "worker-2 is not Ready"));
-    await expect.poll(() => [clusters.require(key("demo")).spec.workers, cpu()]).toEqual([1, 1]);
+    await expect.poll(() => [cpu(), clusters.require(key("demo")).spec.workers]).toEqual([1, 1]);
     // One of them stays: somebody has a volume there.
     end = Promise.withResolvers();
     ends(() => end.promise, 2);
@@ -165,24 +169,31 @@ describe("virtual clusters at a server", () => {
     const late = Promise.withResolvers<void>();
     ends(() => late.promise, 2);
     await scale(3);
+    expect(cpu()).toBe(3);
+    await new Promise((resolve) => setImmediate(resolve));
     ends(async () => undefined, 4);
     await scale(4);
     late.reject(new AppError("operation.failed", "worker-3 is not Ready"));
+    expect(cpu()).toBe(4);
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(cpu()).toBe(4);
   });
 
   test("count those that were to go and did not", async () => {
-    const { create, clusters, quotas, records, ends, key } = await world();
+    const { create, clusters, quotas, records, ends, key, leading } = await world();
     await putTenants(records, [bounded], ["b"]);
     await create("demo", "b", workersOf(4));
-    const cpu = () => quotas.view.usage(bounded).limits.cpu;
+    const look = leading();
+    const cpu = () => {
+      look();
+      return quotas.view.usage(bounded).limits.cpu;
+    };
     const end = Promise.withResolvers<void>();
     ends(() => end.promise, 3);
     await clusters.scale(key("demo"), { count: 1 }, context("s"), "once");
     expect(cpu()).toBe(1);
     end.reject(new AppError("operation.failed", "worker-3 is busy"));
-    await expect.poll(() => [clusters.require(key("demo")).spec.workers, cpu()]).toEqual([3, 3]);
+    await expect.poll(() => [cpu(), clusters.require(key("demo")).spec.workers]).toEqual([3, 3]);
   });
 
   test("count with their pools, each of which grows by itself", async () => {

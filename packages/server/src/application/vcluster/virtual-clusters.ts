@@ -41,7 +41,7 @@ import { removeCluster, type RemoveDeps, removeFrom } from "./removal/remove-clu
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
 import { revokeKubeconfig } from "./revoke-kubeconfig.ts";
-import { type ScaleAsk, scaleCluster, type ScaleDeps } from "./scale-cluster.ts";
+import { type ScaleAsk, scaleCluster, type ScaleDeps } from "./scale/scale-cluster.ts";
 import { setQuota } from "./set-quota.ts";
 import { untilRunning } from "./until-running.ts";
 import type { Placer } from "../scheduler/placer.ts";

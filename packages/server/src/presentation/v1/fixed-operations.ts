@@ -21,7 +21,7 @@ import { applyObjects } from "../../application/v1/apply-objects.ts";
 import type { Idempotency } from "../../application/v1/idempotency.ts";
 import { planObjects } from "../../application/v1/plan-objects.ts";
 import type { Validator } from "../../application/v1/validation.ts";
-import type { ScaleAsk } from "../../application/vcluster/scale-cluster.ts";
+import type { ScaleAsk } from "../../application/vcluster/scale/scale-cluster.ts";
 import { schedulerOperations } from "./scheduler-operations.ts";
 import { scaleAsk, sleepMode } from "./vc-bodies.ts";
 import { vcSaveOperations } from "./vc-save-operations.ts";
