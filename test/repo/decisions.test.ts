@@ -46,6 +46,7 @@ test("the system works by itself in these places alone", () => {
     "packages/server/src/application/vcluster/cluster-upgrades.ts",
     "packages/server/src/application/vcluster/keep-rotations.ts",
     "packages/server/src/application/vcluster/replicas/keep-replicas.ts",
+    "packages/server/src/application/vcluster/scale/settle-scale.ts",
     "packages/server/src/application/vcluster/standby/keep-standbys.ts",
     "packages/server/src/application/vcluster/standby/stand-down.ts",
     "packages/server/src/application/vcluster/volumes/keep-volume-rooms.ts",

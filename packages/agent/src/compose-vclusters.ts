@@ -3,7 +3,6 @@ import { join } from "node:path";
 import type { VolumeSource } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import type { ClusterKeeper } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
-import { zoneOffset, type ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import type { OidcIssuer } from "@gpve/domain/vcluster/issuer.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -18,12 +17,9 @@ import { clusterOperations } from "./application/vcluster/cluster-operations.ts"
 import { ClusterPhases } from "./application/vcluster/cluster-phases.ts";
 import { clusterRoutes } from "./application/vcluster/cluster-routes.ts";
 import { saveRoutes } from "./application/vcluster/save-routes.ts";
-import { ClusterPower } from "./application/vcluster/power/cluster-power.ts";
 import { ClusterWays } from "./application/vcluster/power/cluster-ways.ts";
 import { clusterRows } from "./application/vcluster/cluster-rows.ts";
-import { askNextWake } from "./application/vcluster/power/ask-next-wake.ts";
 import { plainRegister } from "./application/vcluster/plain-operation.ts";
-import { powerOperations } from "./application/vcluster/power/power-operations.ts";
 import { KeepForwards, knownPlaces } from "./application/vcluster/move/keep-forwards.ts";
 import { KeepCertificates } from "./application/vcluster/renew/keep-certificates.ts";
 import { renewOperation } from "./application/vcluster/renew/renew-operation.ts";
@@ -39,6 +35,7 @@ import { volumesOn } from "./application/vnode/volumes-on.ts";
 import { Workers } from "./application/vnode/workers.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
 import { type ClusterMoveOthers, composeClusterMoves } from "./compose-cluster-moves.ts";
+import { composeClusterPower } from "./compose-cluster-power.ts";
 import { composeClusterSaves } from "./compose-cluster-saves.ts";
 import { composeWorkerKeepers } from "./compose-worker-keepers.ts";
 import { type ComposedStandbys, composeStandbys } from "./compose-standbys.ts";
@@ -236,8 +233,10 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     changed();
   });
   const figures = new ClusterFigures({ host, credentials, clock, log });
-  const zone = (): ZoneOffset => zoneOffset(Intl.DateTimeFormat().resolvedOptions().timeZone);
-  const power = new ClusterPower({ host, front, ways, engine, clock, log, zone });
+  const auditLines = ({ name }: { readonly name: string }): readonly string[] =>
+    lastAuditLines(join(folder, "clusters", name));
+  const powered = { phases, front, ways, engine, api, credentials, auditLines };
+  const { power, falls, wakes } = composeClusterPower({ ...ofNode, ...powered });
   const keeper = new KeepClusters({ host, clock, log, changed });
   const { places, saves, volumes, registerSaves } = composeClusterSaves({
     folder,
@@ -282,15 +281,8 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   });
   register(scale);
   for (const operation of [create, restore, ...others]) register(operation);
-  const { sleep, wake } = powerOperations({
-    host,
-    phases,
-    ways,
-    nextWake: askNextWake({ api, clock, zone }),
-    availableMemory: () => process.availableMemory(),
-  });
-  register(sleep);
-  register(wake);
+  register(falls);
+  register(wakes);
   engine.observe(({ kind }) => {
     // The last one is gone only when its deletion has ended.
     if (kind === "ended" && host.list().length === 0) tellWays();
@@ -313,7 +305,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
         return parts.machines.accelerator() === "kvm";
       }),
     requireIssuer: (issuer: OidcIssuer, version: string) => requireIssuer(issuer, version, nodeLookup),
-    auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),
+    auditLines,
   };
   const noteLeft = (cluster: KeptCluster): void => forwards.note(cluster);
   const moving = { folder, host, phases, vnodes, stores, engine, noteLeft, authorities, ...parts.moves };
@@ -362,6 +354,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       clock,
       figures: (name) => figures.of(name),
       ways,
+      keptAwake: (cluster) => power.keptAwake(cluster),
       vnodes: (cluster) => vnodeRows.of(cluster),
       waitingBytes: (name) => volumeKeeper.waitingBytes(name),
       standby: (name) => standbys.stateOf(name),

@@ -135,7 +135,15 @@ import { vcScale } from "./commands/vc/scale.ts";
 import { vcShow } from "./commands/vc/show.ts";
 import { vcRotateCa } from "./commands/vc/rotate-ca.ts";
 import { vcBackup, vcBackups, vcMigrate, vcRestore, vcUpgrade } from "./commands/vc/save.ts";
-import { vcEvents, vcKubeconfigs, vcLogs, vcPowerCommands, vcRevoke, vcSleep } from "./commands/vc/power.ts";
+import {
+  vcEvents,
+  vcKubeconfigs,
+  vcLogs,
+  vcPowerCommands,
+  vcRevoke,
+  vcSleep,
+  vcWake,
+} from "./commands/vc/power.ts";
 import { vmBackup } from "./commands/vm/backup.ts";
 import { vmClone } from "./commands/vm/clone.ts";
 import { vmConfig } from "./commands/vm/config.ts";
@@ -320,6 +328,7 @@ export const allCommands: readonly CommandSpec[] = [
   vcKubeconfig,
   vcKubeconfigs,
   vcSleep,
+  vcWake,
   vcRevoke,
   ...vcPowerCommands,
   vcScale,

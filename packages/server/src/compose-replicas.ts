@@ -14,6 +14,7 @@ import { LeaseWatch } from "./application/ha/lease-watch.ts";
 import type { Placer } from "./application/scheduler/placer.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import type { ClusterRotations } from "./application/vcluster/cluster-rotations.ts";
+import { KeepScales } from "./application/vcluster/scale/keep-scales.ts";
 import { KeepRotations } from "./application/vcluster/keep-rotations.ts";
 import { KeepPlaces } from "./application/vcluster/keep-places.ts";
 import { KeepVolumeRooms } from "./application/vcluster/volumes/keep-volume-rooms.ts";
@@ -78,7 +79,8 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
       signal.addEventListener("abort", () => passages.close(), { once: true });
       const rotations = new KeepRotations({ ...deps, rotations: parts.kinds.vclusterRotations });
       const volumeRooms = new KeepVolumeRooms({ ...deps, quotas: parts.quotas });
-      const work = [keeper, standbys, places, rotations, volumeRooms];
+      const scales = new KeepScales(deps);
+      const work = [keeper, standbys, places, rotations, volumeRooms, scales];
       return lead(
         "vcluster-replicas",
         (leading) => Promise.all(work.map((each) => each.run(leading))),

@@ -134,8 +134,6 @@ export function composeKinds(
     untoldMs: UNTOLD_MS,
     calls,
     taskEnd: ended,
-    log: parts.shared.log,
-    shutdown: parts.stop,
   });
   const alone = standDown({ ...parts, calls });
   const vclusterUpgrades = new ClusterUpgrades({

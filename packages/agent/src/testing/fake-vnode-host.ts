@@ -16,7 +16,7 @@ export class FakeVnodeHost implements VnodeHost {
   readonly kept = new Map<string, KeptVnode>();
   readonly running = new Set<string>();
   readonly restarted: string[] = [];
-  readonly broken = new Set<"start" | "repair">();
+  readonly broken = new Set<"start" | "stop" | "repair" | "remove">();
   readonly podsOf = new Map<string, readonly VnodePod[]>();
   readonly folders = new Set<string>();
   readonly asked = new Map<string, number>();
@@ -53,10 +53,12 @@ export class FakeVnodeHost implements VnodeHost {
   }
 
   async stop({ name }: KeptCluster, vnode: KeptVnode): Promise<void> {
+    if (this.broken.has("stop")) throw new AppError("internal.error", "stop is broken");
     this.running.delete(`${name}/${vnode.name}`);
   }
 
   async remove({ name }: KeptCluster, vnode: KeptVnode): Promise<void> {
+    if (this.broken.has("remove")) throw new AppError("internal.error", "remove is broken");
     this.kept.delete(`${name}/${vnode.name}`);
   }
 

@@ -149,6 +149,13 @@ export const VclusterScalableRequest = request({
 });
 /** How many it is to have now. */
 export const VclusterScalableAnswer = answer({ workers: Type.Integer({ minimum: 0 }) });
+export const VclusterWakeRequest = request({
+  vcluster,
+  tenant,
+  requestId,
+  /** It does not sleep by itself before. */
+  forSeconds: Type.Optional(Type.Integer({ minimum: 1 })),
+});
 export const VclusterSleepRequest = request({
   vcluster,
   tenant,
@@ -160,6 +167,7 @@ export const VclusterSleepPolicyRequest = request({
   tenant,
   mode: Type.Union([Type.Literal("cold"), Type.Literal("warm"), Type.Literal("none")]),
   afterIdleSeconds: Type.Integer({ minimum: 1 }),
+  keepAwake: Type.Optional(Type.Array(Type.String({ maxLength: 100 }), { maxItems: 10 })),
   sleepAt: Type.Optional(Type.String({ maxLength: 100 })),
   wakeAt: Type.Optional(Type.String({ maxLength: 100 })),
 });

@@ -96,7 +96,7 @@ export const agentRoutes = {
   ),
   "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": route(
     check(perm("/pool/{tenant}", "VC.Power")),
-    message.VclusterWorkRequest,
+    message.VclusterWakeRequest,
     message.UpidAnswer,
   ),
   "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy": route(

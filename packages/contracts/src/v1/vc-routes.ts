@@ -111,6 +111,14 @@ export const vcRoutes = [
     permission: privilege(tenant, "VC.Power"),
     on,
     audit: "write",
+    query: [
+      {
+        name: "forSeconds",
+        description:
+          "So long from now on it does not sleep by itself, nor by its calendar; who puts it to sleep ends that. Default: it sleeps as its policy says.",
+        schema: Type.Integer({ minimum: 1, maximum: 604_800 }),
+      },
+    ],
     response: work,
   },
   {

@@ -46,6 +46,11 @@ export const SYSTEM_WORK = {
   ],
   // The quota of a tenant leaves more or less for volumes of a cluster that nobody gave a bound.
   "vcluster-volumes": ["PUT /gpve/nodes/{node}/vclusters/{vcluster}/quota"],
+  // Workers that do not come to one node do not stay on the others; who changed their number was judged then.
+  "vcluster-scale": [
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale",
+  ],
   // A cluster's store is followed by a standby, and goes on from it when its node is lost.
   "vcluster-standby": [
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby",

@@ -108,6 +108,7 @@ const report: Required<NodeReport> = {
       cpuSeconds: 9,
       wakes: 2,
       lastWakeMs: 62,
+      keptAwake: { reason: "InUse", message: "Job default/pi" },
       vnodes: [
         { name: "worker-1", running: true, cpus: 2, memoryBytes: 4, pods: 3, volumes: 2, accelerator: "tcg" },
       ],

@@ -1,6 +1,7 @@
 // Virtual clusters in a node's report.
 import { VC_PHASES } from "@gpve/contracts/v1/vc-phase.ts";
 import type {
+  AwakeReason,
   StandbyRow,
   StandbyRuntime,
   VirtualClusterRuntime,
@@ -26,6 +27,7 @@ export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
     ...words("message"),
     ...words("endpoint"),
     ...words("version"),
+    ...(row["keptAwake"] === undefined ? {} : { keptAwake: decodeAwakeReason(row["keptAwake"]) }),
     ...numbers("probedAt"),
     ...numbers("readySince"),
     ...numbers("memoryBytes"),
@@ -64,6 +66,11 @@ export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
 /** Of those that are there. */
 function numbersOf(row: Readonly<Record<string, unknown>>): (name: string) => Record<string, number> {
   return (name) => (row[name] === undefined ? {} : { [name]: number(row, name) });
+}
+
+function decodeAwakeReason(json: unknown): AwakeReason {
+  const row = fields(json, "keptAwake");
+  return { reason: text(row, "reason").slice(0, MAX_NAME), message: text(row, "message").slice(0, MAX_WHY) };
 }
 
 function decodeStandby(json: unknown): StandbyRuntime {

@@ -108,8 +108,9 @@ export const vcPhases: StateMachine<VcPhase, VcEvent> = {
       from: "Scaling",
       event: "ScaleUndone",
       to: "Running",
-      when: "a worker that was to come did not get ready",
-      effect: "those that came go again and their room is given back; the reason is kept in its conditions",
+      when: "a worker that was to come did not get ready, or one that was to go did not",
+      effect:
+        "those that came go again, and one that did not go is used as before; their room is as many as there are, and the reason is kept in its conditions",
     },
     {
       from: "Running",
@@ -151,7 +152,7 @@ export const vcPhases: StateMachine<VcPhase, VcEvent> = {
     failed("Provisioning", "keys or network could not be made"),
     failed("Initializing", "a part of the control plane did not start or did not get ready"),
     failed("Upgrading", "neither the new nor the old version could be started"),
-    failed("Scaling", "a worker did not go"),
+    failed("Scaling", "it was ended in between, or workers that did not come do not go again either"),
     failed("Migrating", "it answers on neither node"),
     {
       from: "Failed",

@@ -41,6 +41,8 @@ export interface KeptCluster extends ClusterCore {
   readonly asleep?: SleepMode;
   /** And it wakes by itself then, in milliseconds since the epoch: a job of it is due. */
   readonly wakeAt?: number;
+  /** Until then it does not sleep by itself, in milliseconds since the epoch: somebody said so. */
+  readonly heldUntil?: number;
   /** It was made asleep and has never been started. */
   readonly isNew?: true;
   /** Its parts are being exchanged: nobody else starts what ends. */

@@ -54,6 +54,13 @@ export interface RequestFigures {
   readonly buckets?: Readonly<Record<string, number>>;
 }
 
+/** Why one that sleeps by itself does not sleep now. */
+export interface AwakeReason {
+  /** One word, of the weightiest. */
+  readonly reason: string;
+  readonly message: string;
+}
+
 export interface VirtualClusterRuntime {
   readonly name: string;
   readonly phase: VcPhase;
@@ -70,6 +77,8 @@ export interface VirtualClusterRuntime {
   readonly asleep?: boolean;
   /** Since when it answers, or does not; milliseconds since the epoch. */
   readonly readySince?: number;
+  /** Absent: it sleeps, or never does by itself. */
+  readonly keptAwake?: AwakeReason;
   /** When its health was looked at last; milliseconds since the epoch. */
   readonly probedAt?: number;
   readonly memoryBytes?: number;

@@ -36,6 +36,3 @@ export const quietKinds: Omit<Parameters<typeof createKindAdapters>[0], "board" 
     placement: { guests: noPlaces, rules: { set: refuse } },
   },
 };
-
-/** For what is watched after it was answered: nobody reads of it, and it has time. */
-export const quietWatch = { log: { info() {}, error() {} }, shutdown: new AbortController().signal };

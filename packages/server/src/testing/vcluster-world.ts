@@ -8,9 +8,11 @@ import { onTestFinished } from "vitest";
 import { cacheReader } from "../application/v1/adapter.ts";
 import { clusterDecisionsDef } from "../application/vcluster/placing/cluster-decisions.ts";
 import { clusterKeyFor } from "../application/vcluster/cluster-names.ts";
+import type { NodeCalls } from "../application/node/call-agent.ts";
+import { KeepScales } from "../application/vcluster/scale/keep-scales.ts";
 import { VirtualClusters } from "../application/vcluster/virtual-clusters.ts";
 import { boardPlacer } from "./board-placer.ts";
-import { quietWatch } from "./quiet-kinds.ts";
+import { quietLog } from "./agent-face.ts";
 import { openQuotaServer, putTenants, reportOf } from "./quota-world.ts";
 
 export const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -31,14 +33,17 @@ export async function vclusterWorld() {
   let volumes: readonly object[] = [];
   let task: () => Promise<void> = async () => undefined;
   let workers = 0;
-  const clusters = new VirtualClusters({
-    ...quietWatch,
+  const deps = {
     placer: boardPlacer(server),
     records: server.records,
     board: server.board,
     clock,
     quotas: server.quotas.view,
-    taskEnd: () => task(),
+    taskEnd: async (_upid: string, until: AbortSignal) => {
+      const gone = Promise.withResolvers<never>();
+      until.addEventListener("abort", () => gone.reject(until.reason), { once: true });
+      await Promise.race([task(), gone.promise]);
+    },
     calls: {
       call: async (_node, route, params) => {
         const data = answer();
@@ -47,8 +52,14 @@ export async function vclusterWorld() {
         asked.push({ route, params });
         return { data } as never;
       },
-    },
-  });
+    } satisfies { call: NodeCalls["call"] },
+  };
+  const clusters = new VirtualClusters(deps);
+  /** What the server that leads does of itself. */
+  const leading = (signal = new AbortController().signal): (() => void) => {
+    const scales = new KeepScales({ ...deps, log: quietLog, newRequestId: () => `again${++requests}` });
+    return () => scales.look(signal);
+  };
   let requests = 0;
   const create = (name: string, namespace?: string, spec: object = {}) =>
     clusters.create({ name, namespace, spec: spec as Record<string, unknown> }, context(`r${++requests}`));
@@ -71,5 +82,18 @@ export async function vclusterWorld() {
   const ends = (say: () => Promise<void>, has: number) => {
     [task, workers] = [say, has];
   };
-  return { ...server, ends, clusters, create, names, decisions, key, asked, answers, hasVolumes, clock };
+  return {
+    ...server,
+    ends,
+    clusters,
+    create,
+    names,
+    decisions,
+    key,
+    asked,
+    answers,
+    hasVolumes,
+    clock,
+    leading,
+  };
 }

@@ -66,7 +66,7 @@ type Ctx = StepContext<ClusterArgs, State>;
 export interface ClusterOperationDeps {
   readonly host: KeptClusters & ClusterGround & ClusterRuns & ClusterDoors;
   readonly phases: ClusterPhases;
-  readonly workers: Pick<Workers, "bring" | "stop" | "remove" | "giveBack">;
+  readonly workers: Pick<Workers, "bring" | "stop" | "remove" | "giveBack" | "keepLeft">;
   /** Makes a backup the content of a cluster that has not been started yet. */
   readonly fill: (
     cluster: KeptCluster,
@@ -140,6 +140,27 @@ export function clusterOperations(deps: ClusterOperationDeps): {
     } catch (left) {
       ctx.warn(`what was begun of its new workers is left: ${messageOf(left)}`);
     }
+  };
+  /** Nor with workers that do not go: those are its own still, until it is scaled again. */
+  const asLeft = async (
+    ctx: StepContext,
+    cluster: KeptCluster,
+    {
+      pool,
+      before,
+      err,
+    }: { readonly pool: string | undefined; readonly before: number; readonly err: unknown },
+  ): Promise<void> => {
+    const wanted = workersIn(cluster.spec, pool);
+    const left = await workers.keepLeft(cluster, { pool, most: before }, ctx);
+    const { name, spec } = phases.require(cluster.name);
+    const where = pool === undefined ? "" : ` in pool ${pool}`;
+    const has = `it has ${left === 1 ? "1 worker" : `${left} workers`}${where}`;
+    const message =
+      left > wanted
+        ? `${has}, not ${wanted} as asked for: ${messageOf(err)}`
+        : `${has} as asked for, and not all is well with it: ${messageOf(err)}`;
+    phases.go(name, "ScaleUndone", { spec: withWorkers(spec, pool, left), message });
   };
   const bringUp = [
     step("provision", 1, async (ctx) => {
@@ -216,8 +237,9 @@ export function clusterOperations(deps: ClusterOperationDeps): {
           try {
             await workers.bring(now, ctx);
           } catch (err) {
-            // Who ends it, ends it now; and one that did not go is still there.
-            if (!ctx.signal.aborted && count > before) await asBefore(ctx, now, { pool, before, err });
+            // Who ends it, ends it now.
+            if (!ctx.signal.aborted)
+              await (count > before ? asBefore : asLeft)(ctx, now, { pool, before, err });
             throw err;
           }
           phases.go(name, "ScaleCompleted");

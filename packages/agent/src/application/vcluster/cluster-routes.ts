@@ -53,7 +53,7 @@ import {
 } from "./cluster-operations.ts";
 import { listKubeconfigs } from "./list-kubeconfigs.ts";
 import { ALLOWED, type Allowed, requireAnswering, requireNow, requireRunning } from "./require-phase.ts";
-import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power/power-operations.ts";
+import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER, type WakeArgs } from "./power/power-operations.ts";
 
 type ClusterRoute =
   | "POST /gpve/nodes/{node}/vclusters"
@@ -101,7 +101,7 @@ interface Scalable extends Pick<KeptCluster, "name" | "spec"> {
 
 export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute> {
   const { host, engine } = deps;
-  const submit = clusterWork<NewClusterArgs | ScaleArgs | SleepArgs | DeleteArgs>(engine);
+  const submit = clusterWork<NewClusterArgs | ScaleArgs | SleepArgs | WakeArgs | DeleteArgs>(engine);
   const own = (asked: NamedCluster): KeptCluster => ownCluster(host, asked);
   const running = (asked: NamedCluster): KeptCluster => requireRunning(own(asked));
   const answering = (asked: NamedCluster): Promise<KeptCluster> => {
@@ -208,13 +208,19 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/scale": (asked) => ({
       workers: workersIn(scalable(asked).spec, asked.pool),
     }),
-    "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": work(WAKE_CLUSTER, ALLOWED.wake),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": async ({ forSeconds, requestId, ...asked }, ctx) => {
+      const kept = own(asked);
+      requireNow(kept, ALLOWED.wake);
+      const heldUntil = forSeconds === undefined ? undefined : deps.clock.now() + forSeconds * 1_000;
+      return submit(WAKE_CLUSTER, { name: kept.name, ...given({ heldUntil }) }, requestId, ctx);
+    },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": ({ mode, ...asked }, ctx) =>
       submit(SLEEP_CLUSTER, { name: running(asked).name, mode }, asked.requestId, ctx),
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy": (asked) => {
       const kept = own(asked);
-      const { mode, afterIdleSeconds, sleepAt, wakeAt } = asked;
-      const sleep = readSleepPolicy({ mode, afterIdleSeconds, sleepAt, wakeAt }, kept.spec.tier);
+      const { mode, afterIdleSeconds, keepAwake, sleepAt, wakeAt } = asked;
+      const said = { mode, afterIdleSeconds, keepAwake, sleepAt, wakeAt };
+      const sleep = readSleepPolicy(said, kept.spec.tier);
       host.save({ ...kept, spec: { ...kept.spec, sleep } });
       return null;
     },

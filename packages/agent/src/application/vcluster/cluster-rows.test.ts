@@ -26,6 +26,7 @@ function rowsOf(kept: KeptCluster, up: boolean) {
     clock,
     figures: () => ({ pods: { running: 3 } as never }),
     ways: { lastWake: () => ({ last: { from: "warm", ms: 12.7 } as never, count: 4 }) },
+    keptAwake: () => ({ reason: "Connections", message: "tenants are connected" }),
     vnodes: () => [],
     standby: () => undefined,
     waitingBytes: () => 4,
@@ -41,6 +42,7 @@ it("tells of a cluster that runs where it is, what it uses and how often it woke
     phase: "Running",
     power: "hot",
     readySince: 1_000,
+    keptAwake: { reason: "Connections", message: "tenants are connected" },
     endpoint: "https://n1:16443",
     pods: { running: 3 },
     wakes: 4,
@@ -70,6 +72,7 @@ it("tells how many CPUs it and its workers keep busy", async () => {
     clock,
     figures: () => ({}),
     ways: { lastWake: () => undefined },
+    keptAwake: () => undefined,
     vnodes: () => [{ name: "worker-1", cpuSeconds: worker } as never],
     standby: () => undefined,
     waitingBytes: () => undefined,
@@ -112,6 +115,7 @@ it("looks at one that nothing runs of when something of it has changed, and at o
     clock: new FakeClock(5_000),
     figures: () => figures,
     ways: { lastWake: () => undefined },
+    keptAwake: () => undefined,
     vnodes: ({ name }) => {
       looked.push(name);
       return name === "pods" ? [{ name: "worker-1" } as never] : [];

@@ -23,6 +23,7 @@ export interface ClusterRowsDeps {
   /** What its API told when it was asked last. */
   readonly figures: (name: string) => Pick<VirtualClusterRuntime, "pods" | "requests">;
   readonly ways: Pick<ClusterWays, "lastWake">;
+  readonly keptAwake: (cluster: KeptCluster) => VirtualClusterRuntime["keptAwake"];
   readonly vnodes: (cluster: KeptCluster) => readonly VnodeRuntime[];
   /** The smallest claim for a volume that waits for more than the cluster may have. */
   readonly waitingBytes: (name: string) => number | undefined;
@@ -32,7 +33,7 @@ export interface ClusterRowsDeps {
 }
 
 export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualClusterRuntime[] {
-  const { host, clock, figures, ways, vnodes, waitingBytes, standby, formerTrustedUntil } = deps;
+  const { host, clock, figures, ways, keptAwake, vnodes, waitingBytes, standby, formerTrustedUntil } = deps;
   const readySince = new ReadySince(clock);
   /** Of those that nothing runs of. Most of many are, and every report tells of all of them. */
   const resting = new WeakMap<
@@ -78,6 +79,7 @@ export function clusterRows(deps: ClusterRowsDeps): () => readonly VirtualCluste
       ...shown,
       readySince: readySince.of(cluster, shown),
       ...given({ message, endpoint, keysAt, standby: standby(name) }),
+      ...given({ keptAwake: isUp ? keptAwake(cluster) : undefined }),
       ...(cluster.overlay === undefined || isPart
         ? {}
         : given({ formerTrustedUntil: formerTrustedUntil(name) })),

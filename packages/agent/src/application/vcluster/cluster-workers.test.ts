@@ -125,12 +125,66 @@ describe("workers that do not come", () => {
     await expect.poll(() => host.get("demo")).toMatchObject({ phase: "Running", spec: { workers: 2 } });
     expect(host.phases).not.toContain("Failed");
   });
+});
 
-  test("in a cluster that is to have fewer leave it Failed: what did not go is still there", async () => {
+describe("workers that do not go", () => {
+  test.each(["stop", "remove"] as const)("are its own still, and used as before: %s", async (what) => {
+    const { host, make, run, vnodes, api } = await world();
+    await make({ workerNodes: { count: 3 } });
+    vnodes.broken.add(what);
+    expect(await run(at("scale"), { workers: 1 })).toContain(`${what} is broken`);
+    expect(host.get("demo")).toMatchObject({ phase: "Running", isWanted: true, spec: { workers: 3 } });
+    expect(host.get("demo")?.message).toBe(`it has 3 workers, not 1 as asked for: ${what} is broken`);
+    expect(host.phases).not.toContain("Failed");
+    expect(vnodes.list("demo").every(({ isWanted }) => isWanted)).toBe(true);
+    expect([...vnodes.running].toSorted()).toEqual(["demo/worker-1", "demo/worker-2", "demo/worker-3"]);
+    expect([...api.nodes].map(([name, { unschedulable }]) => [name, unschedulable])).toEqual([
+      ["worker-1", false],
+      ["worker-2", false],
+      ["worker-3", false],
+    ]);
+    vnodes.broken.clear();
+    expect(await run(at("scale"), { workers: 1 })).toBe("done");
+    expect(vnodes.list("demo").map(({ name }) => name)).toEqual(["worker-1"]);
+    expect(host.get("demo")).toMatchObject({ phase: "Running", spec: { workers: 1 } });
+    expect(host.get("demo")).not.toHaveProperty("message");
+  });
+
+  test("are counted in their pool, without those that went", async () => {
+    const { host, make, run, vnodes } = await world();
+    await make({ workerNodes: { count: 1, pools: [{ name: "build", count: 3 }] } });
+    const remove = vnodes.remove.bind(vnodes);
+    vnodes.remove = async (cluster, vnode) => {
+      if (vnode.name === "build-2") throw new Error("it is busy");
+      await remove(cluster, vnode);
+    };
+    expect(await run(at("scale"), { workers: 0, pool: "build" })).toContain("it is busy");
+    expect(host.get("demo")).toMatchObject({
+      phase: "Running",
+      message: "it has 2 workers in pool build, not 0 as asked for: it is busy",
+      spec: { workers: 1, pools: [{ name: "build", count: 2 }] },
+    });
+    expect(vnodes.list("demo").map(({ name }) => name)).toEqual(["worker-1", "build-1", "build-2"]);
+  });
+
+  test("stay also where they cannot be used again, for whoever keeps workers whole", async () => {
+    const { host, make, run, vnodes } = await world();
+    await make({ workerNodes: { count: 2 } });
+    vnodes.broken.add("remove").add("start");
+    expect(await run(at("scale"), { workers: 1 })).toContain("remove is broken");
+    expect(host.get("demo")).toMatchObject({ phase: "Running", spec: { workers: 2 } });
+    expect(vnodes.list("demo").at(-1)).toMatchObject({ name: "worker-2", isWanted: true });
+  });
+
+  test("are not to be blamed for what is wrong with those that stay: the cluster goes on", async () => {
     const { host, make, run, vnodes } = await world();
     await make({ workerNodes: { count: 2 } });
     vnodes.broken.add("start");
     expect(await run(at("scale"), { workers: 1 })).toContain("start is broken");
-    expect(host.get("demo")).toMatchObject({ phase: "Failed", spec: { workers: 1 } });
+    expect(host.get("demo")).toMatchObject({
+      phase: "Running",
+      message: "it has 1 worker as asked for, and not all is well with it: start is broken",
+      spec: { workers: 1 },
+    });
   });
 });

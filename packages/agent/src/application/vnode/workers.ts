@@ -147,6 +147,38 @@ export class Workers {
     return count;
   }
 
+  /** Those of a group that were to go and did not are workers still, and used as before. Answers with how many it has: `most` at
+   * most. What of them does not run again is for whoever keeps workers whole. */
+  async keepLeft(
+    cluster: KeptCluster,
+    { pool, most }: { readonly pool: string | undefined; readonly most: number },
+    ctx: StepContext,
+  ): Promise<number> {
+    const { vnodes, api } = this.#deps;
+    const { name, spec } = cluster;
+    const extra = extraVnodes(spec, vnodes.list(name));
+    const beyond = (count: number): readonly KeptVnode[] =>
+      extraVnodes(withWorkers(spec, pool, count), vnodes.list(name));
+    let count = workersIn(spec, pool);
+    while (count < most && beyond(count).length > beyond(most).length) count++;
+    const gone = new Set(beyond(count).map((vnode) => vnode.name));
+    const stays = extra.filter((vnode) => !gone.has(vnode.name));
+    for (const vnode of stays) {
+      vnodes.save(name, { ...vnode, isWanted: true });
+      try {
+        await registerNode(api, cluster, vnode, ctx.signal);
+        await vnodes.start(cluster, vnode, ctx.signal);
+      } catch (err) {
+        ctx.warn(`${vnode.name} stays, and does not run: ${messageOf(err)}`);
+      }
+    }
+    if (stays.length > 0)
+      await vnodes.route(cluster).catch((err: unknown) => {
+        ctx.warn(`the ways between pods are not all there: ${messageOf(err)}`);
+      });
+    return count;
+  }
+
   /** Those beyond what it shall have leave, the last first. */
   async #dropExtra(cluster: KeptCluster, ctx: StepContext): Promise<void> {
     const { vnodes } = this.#deps;

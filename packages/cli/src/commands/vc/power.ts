@@ -2,10 +2,11 @@
 import { isObject } from "@gpve/client/response-error.ts";
 import type { Fields } from "@gpve/contracts/json-object.ts";
 import type { CommandSpec } from "../../command.ts";
+import { durationSeconds } from "../../input.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { tenantOption, vcArgument, vcPath, yesOption } from "./find-vc.ts";
 
-function power(verb: "start" | "stop" | "retry" | "wake", summary: string, done: string): CommandSpec {
+function power(verb: "start" | "stop" | "retry", summary: string, done: string): CommandSpec {
   return {
     name: `vc ${verb}`,
     summary,
@@ -25,9 +26,36 @@ function power(verb: "start" | "stop" | "retry" | "wake", summary: string, done:
 export const vcPowerCommands: readonly CommandSpec[] = [
   power("start", "start a stopped virtual cluster", "runs"),
   power("stop", "stop a virtual cluster; nobody who connects wakes it", "is stopped"),
-  power("wake", "wake a virtual cluster that sleeps", "is awake"),
   power("retry", "do again what left a virtual cluster Failed", "runs"),
 ];
+
+export const vcWake: CommandSpec = {
+  name: "vc wake",
+  summary: "wake a virtual cluster that sleeps; with --for, keep it awake for so long",
+  details:
+    "Without --for it sleeps again as its policy says (spec.sleep). What keeps it awake now: `vc show`, condition KeptAwake. `vc sleep` ends what --for began.",
+  arguments: [vcArgument],
+  options: [
+    tenantOption,
+    {
+      flags: "--for <duration>",
+      about: "so long it does not sleep by itself, nor by its calendar: 2h, at most 7d",
+      parse: durationSeconds,
+    },
+    yesOption,
+    noWaitOption,
+  ],
+  examples: ["vc wake demo", "vc wake demo --for 2h"],
+  doing: (input) => `wake virtual cluster ${input.arg("name")}`,
+  run: async (cli, input) => {
+    const { v1 } = await cli.client();
+    const seconds = input.number("for");
+    const query = seconds === undefined ? "" : `?forSeconds=${seconds}`;
+    const answer = await v1.post(vcPath(input, `/wake${query}`), undefined);
+    const task = isObject(answer) ? answer["task"] : undefined;
+    await finishWork(cli, input, task, `Virtual cluster ${input.arg("name")} is awake.`);
+  },
+};
 
 export const vcSleep: CommandSpec = {
   name: "vc sleep",

@@ -18,6 +18,7 @@ const FACTS = [
   { header: "Memory", field: "status.memoryBytes", format: "bytes" },
   { header: "Standby", field: "standby" },
   { header: "Asleep by itself", field: "spec.sleep.mode" },
+  { header: "Now awake", field: "awake" },
 ] as const;
 
 const WORKERS = [
@@ -55,7 +56,9 @@ export const vcShow: CommandSpec = {
     }
     const standby = (status["standby"] as { readonly node?: string } | undefined)?.node;
     const facts = {
-      why: unmet(status["conditions"], "Ready"),
+      // Also of one that goes on: workers that did not come, or did not go.
+      why: conditionOf(status["conditions"], "Ready")?.message,
+      awake: conditionOf(status["conditions"], "KeptAwake")?.message,
       workers: workersText(found.spec["workerNodes"]),
       // One that lags is no good one: what the condition says names its node too.
       standby: unmet(status["conditions"], "StandbyInSync") ?? standby,
@@ -74,14 +77,21 @@ export const vcShow: CommandSpec = {
   },
 };
 
+interface Condition {
+  readonly type?: string;
+  readonly status?: string;
+  readonly message?: string;
+}
+
 /** What a condition says that does not hold. */
 function unmet(conditions: unknown, type: string): string | undefined {
-  const all = (Array.isArray(conditions) ? conditions : []) as {
-    readonly type?: string;
-    readonly status?: string;
-    readonly message?: string;
-  }[];
-  return all.find((each) => each.type === type && each.status !== "True")?.message;
+  const found = conditionOf(conditions, type);
+  return found?.status === "True" ? undefined : found?.message;
+}
+
+function conditionOf(conditions: unknown, type: string): Condition | undefined {
+  const all = (Array.isArray(conditions) ? conditions : []) as readonly Condition[];
+  return all.find((each) => each.type === type);
 }
 
 /** "2", or "1, build 2" where there are pools. */

@@ -255,6 +255,9 @@ describe("gpvectl vc", () => {
     expect(warm.out).toContain("Virtual cluster demo is warm");
     expect((await ctl.run(["vc", "sleep", "demo", "--mode", "deep"])).code).not.toBe(0);
     expect((await ctl.run(["vc", "wake", "demo"])).out).toContain("Virtual cluster demo is awake");
+    ctl.api.on("POST /api/v1/vclusters/demo/wake?forSeconds=7200", { body: { task: upid } });
+    expect((await ctl.run(["vc", "wake", "demo", "--for", "2h"])).out).toContain("demo is awake");
+    expect((await ctl.run(["vc", "wake", "demo", "--for", "soon"])).err).toContain("is not a duration");
   });
 
   test("events are told with what they mean, and none as none", async () => {
@@ -374,6 +377,20 @@ describe("gpvectl vc", () => {
     expect((await ctl.run(["vc", "show", "demo"])).out).toMatch(/^Standby: +n2$/m);
     ctl.api.on("GET /api/v1/vclusters/demo", { body: withStandby("False", "node n2 does not confirm") });
     expect((await ctl.run(["vc", "show", "demo"])).out).toMatch(/^Standby: +node n2 does not confirm$/m);
+  });
+
+  test("show says why also of one that goes on after what failed", async () => {
+    await using ctl = await withCluster("Running", "it has 2 workers, not 1 as asked for");
+    const { out } = await ctl.run(["vc", "show", "demo", "--tenant", "default"]);
+    expect(out).toMatch(/^Why: +it has 2 workers, not 1 as asked for$/m);
+  });
+
+  test("show says what keeps one awake now", async () => {
+    await using ctl = await withCluster();
+    const conditions = [{ type: "KeptAwake", status: "True", reason: "InUse", message: "Job default/pi" }];
+    const body = { ...vc("Running"), status: { ...vc("Running").status, conditions } };
+    ctl.api.on("GET /api/v1/vclusters/demo", { body });
+    expect((await ctl.run(["vc", "show", "demo"])).out).toMatch(/^Now awake: +Job default\/pi$/m);
   });
 
   test("kubeconfigs are listed with whose they are, so that one can be revoked", async () => {

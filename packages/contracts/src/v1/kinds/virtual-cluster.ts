@@ -211,7 +211,14 @@ export const virtualClusterKind: KindDeclaration = {
               Type.Integer({
                 minimum: 5,
                 maximum: 2_592_000,
-                description: "How long nobody has sent or got a byte; default 900.",
+                description:
+                  "How long nobody has sent or got a byte, and nothing of keepAwake was seen; default 900.",
+              }),
+            ),
+            keepAwake: Type.Optional(
+              Type.Array(Type.String(), {
+                description:
+                  "What keeps it awake beside tenants' connections, which always do. jobs: a Job that is not suspended and has not ended. sessions: an open exec, attach, port-forward, proxy or logs -f, also one without a byte. pods: requests of pods that have a ServiceAccount outside kube-system, opening a watch included; leases and events are not counted. Default none of them.",
               }),
             ),
             sleepAt: Type.Optional(

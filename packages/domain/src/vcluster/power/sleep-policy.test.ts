@@ -46,6 +46,17 @@ describe("when a cluster goes to sleep", () => {
     expect(() => readSleepPolicy({ mode: "none", sleepAt: "20:00" }, "Starter")).toThrow(/say cold or warm/);
   });
 
+  test("says what keeps it awake beside those who are connected", () => {
+    const policy = readSleepPolicy({ keepAwake: ["Pods", "jobs", "jobs"] }, "Starter");
+    expect(policy).toEqual({ mode: "cold", afterIdleSeconds: 900, keepAwake: ["jobs", "pods"] });
+    expect(readSleepPolicy(policy, "Starter")).toEqual(policy);
+    expect(readSleepPolicy({ keepAwake: [] }, "Starter")).not.toHaveProperty("keepAwake");
+    for (const keepAwake of [["watches"], "jobs", [7], {}])
+      expect(() => readSleepPolicy({ keepAwake }, "Starter")).toThrow(
+        /sleep\.keepAwake: must be a list of jobs, sessions, pods/,
+      );
+  });
+
   test("says whether it is made asleep", () => {
     expect(readSleepPolicy({ fromStart: true }, "Starter")).toMatchObject({ mode: "cold", fromStart: true });
     expect(readSleepPolicy({ fromStart: false }, "Starter")).not.toHaveProperty("fromStart");

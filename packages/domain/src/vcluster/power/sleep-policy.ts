@@ -8,10 +8,16 @@ import { given } from "@gpve/contracts/given.ts";
 export const SLEEP_MODES = ["cold", "warm"] as const;
 export type SleepMode = (typeof SLEEP_MODES)[number];
 
+/** What keeps one awake beside the bytes of tenants, which always do: whoever has a connection would wake it again at once. */
+export const KEEP_AWAKE = ["jobs", "sessions", "pods"] as const;
+export type KeepAwake = (typeof KEEP_AWAKE)[number];
+
 export interface SleepPolicy {
   readonly mode: SleepMode | "none";
-  /** Without a byte of a tenant for so long. */
+  /** Without a byte of a tenant for so long, and without what else keeps it awake. */
   readonly afterIdleSeconds: number;
+  /** Absent: nothing else does. */
+  readonly keepAwake?: readonly KeepAwake[];
   /** Calendar events, such as `mon..fri 20:00`: it goes to sleep then, whoever uses it, and is woken then. */
   readonly sleepAt?: string;
   readonly wakeAt?: string;
@@ -40,8 +46,8 @@ export function readSleepPolicy(value: unknown, tier: Tier): SleepPolicy {
   const usual = sleepPolicyOf(tier);
   if (value === undefined || value === null) return usual;
   if (typeof value !== "object") throw invalidSpec("sleep", "must be an object");
-  const { mode, afterIdleSeconds, sleepAt, wakeAt, fromStart } = value as Readonly<
-    Record<"mode" | "afterIdleSeconds" | "sleepAt" | "wakeAt" | "fromStart", unknown>
+  const { mode, afterIdleSeconds, keepAwake, sleepAt, wakeAt, fromStart } = value as Readonly<
+    Record<"mode" | "afterIdleSeconds" | "keepAwake" | "sleepAt" | "wakeAt" | "fromStart", unknown>
   >;
   const known = [...SLEEP_MODES, "none"] as const;
   const wanted =
@@ -71,9 +77,25 @@ export function readSleepPolicy(value: unknown, tier: Tier): SleepPolicy {
   return {
     mode: wanted,
     afterIdleSeconds: seconds,
+    ...given({ keepAwake: awakeFor(keepAwake) }),
     ...times,
     ...(fromStart === true ? { fromStart } : {}),
   };
+}
+
+/** Each once, in an order of ours: what means the same is the same. */
+function awakeFor(value: unknown): SleepPolicy["keepAwake"] {
+  if (value === undefined || value === null) return undefined;
+  const said: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const words = said.map((word) => (typeof word === "string" ? word.toLowerCase() : word));
+  const unknown = words.find((word) => !KEEP_AWAKE.some((known) => known === word));
+  if (!Array.isArray(value) || unknown !== undefined)
+    throw invalidSpec(
+      "sleep.keepAwake",
+      `must be a list of ${KEEP_AWAKE.join(", ")}; connections of tenants keep it awake in any case`,
+    );
+  const known = KEEP_AWAKE.filter((word) => words.includes(word));
+  return known.length === 0 ? undefined : known;
 }
 
 function calendar(field: "sleepAt" | "wakeAt", value: unknown): string | undefined {

@@ -7,14 +7,16 @@ import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { quietLog } from "../../testing/agent-face.ts";
 import { openQuotaServer } from "../../testing/quota-world.ts";
 import { cacheReader } from "../v1/adapter.ts";
 import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { PodMapping } from "./pod-mapping.ts";
 import { freeNetwork } from "./spread-cluster.ts";
-import { VirtualClusters } from "./virtual-clusters.ts";
+import { KeepScales } from "./scale/keep-scales.ts";
+import { VirtualClusters, type VirtualClustersDeps } from "./virtual-clusters.ts";
 import { boardPlacer } from "../../testing/board-placer.ts";
-import { quietKinds, quietWatch } from "../../testing/quiet-kinds.ts";
+import { quietKinds } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const spec = { workerNodes: { count: 3 }, scheduling: { spread: true } };
@@ -81,23 +83,39 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
       return { data: answers(at, route) } as never;
     },
   };
-  const clusters = new VirtualClusters({
-    ...quietWatch,
+  const deps = {
     placer: boardPlacer({ records, board }),
     records,
     board,
     clock,
     quotas: quotas.view,
-    taskEnd: async (upid) => {
+    taskEnd: async (upid: string) => {
       await ended;
       if (failing.has(upid.split(":")[1] ?? "")) throw new AppError("operation.failed", "is not Ready");
     },
     calls,
-  });
+  } satisfies VirtualClustersDeps;
+  const clusters = new VirtualClusters(deps);
+  const scales = new KeepScales({ ...deps, log: quietLog, newRequestId: () => "back" });
+  const look = (): void => scales.look(ctx.signal);
   const create = () => clusters.create({ name: "demo", namespace: undefined, spec }, ctx);
   const told = (): string[] =>
     asked.map(({ node: at, route }) => `${at} ${route.replace("/gpve/nodes/{node}", "")}`);
-  return { records, clusters, create, asked, told, refusing, failing, ending, offline, close, board, calls };
+  return {
+    records,
+    clusters,
+    create,
+    asked,
+    told,
+    refusing,
+    failing,
+    ending,
+    offline,
+    close,
+    board,
+    calls,
+    look,
+  };
 }
 
 describe("a cluster on several nodes", () => {
@@ -183,12 +201,16 @@ describe("a cluster on several nodes", () => {
   });
 
   test("has as many workers as before on all of them where some do not come to one", async () => {
-    const { create, clusters, told, asked, failing, refusing, ending, close } = await world();
+    const { create, clusters, told, asked, failing, refusing, ending, close, look } = await world();
     await create();
     asked.length = 0;
     failing.add("b");
     await clusters.scale("demo", { count: 6 }, ctx, "r4");
-    await expect.poll(() => clusters.require("demo").spec.workers).toBe(3);
+    const workers = () => {
+      look();
+      return clusters.require("demo").spec.workers;
+    };
+    await expect.poll(workers).toBe(3);
     const scaled = asked.filter(({ route }) => route.startsWith("POST"));
     expect(scaled.map(({ node, params }) => `${node}${String(params["workers"])}`)).toEqual([
       "a6",
@@ -202,11 +224,31 @@ describe("a cluster on several nodes", () => {
     ending(end.promise);
     asked.length = 0;
     await clusters.scale("demo", { count: 6 }, ctx, "r5");
+    look();
     refusing.add("c GET");
     end.resolve();
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(clusters.require("demo").spec.workers).toBe(6);
     expect(told().filter((line) => line.includes("POST"))).toHaveLength(3);
+    await close();
+  });
+
+  test("has as many workers again on all of them where some do not leave one", async () => {
+    const { create, clusters, asked, failing, close, look } = await world();
+    await create();
+    asked.length = 0;
+    failing.add("b");
+    await clusters.scale("demo", { count: 1 }, ctx, "r4");
+    look();
+    await expect.poll(() => asked).toHaveLength(5);
+    expect(asked.map(({ node, params }) => `${node}${String(params["workers"])}`)).toEqual([
+      "a1",
+      "b1",
+      "c1",
+      "a3",
+      "c3",
+    ]);
+    expect(clusters.require("demo").spec.workers).toBe(3);
     await close();
   });
 

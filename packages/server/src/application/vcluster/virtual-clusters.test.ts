@@ -145,16 +145,20 @@ describe("virtual clusters at a server", () => {
   });
 
   test("give the room back of workers that do not come, when their node has given them up", async () => {
-    const { create, clusters, quotas, records, ends, key } = await world();
+    const { create, clusters, quotas, records, ends, key, leading } = await world();
     await putTenants(records, [bounded], ["b"]);
     await create("demo", "b", workersOf(1));
-    const cpu = () => quotas.view.usage(bounded).limits.cpu;
-    const scale = (workers: number) => clusters.scale(key("demo"), { count: workers }, context("s"), "once");
+    const look = leading();
+    const cpu = () => {
+      look();
+      return quotas.view.usage(bounded).limits.cpu;
+    };
+    const scale = (count: number) => clusters.scale(key("demo"), { count }, context("s"), `to ${count}`);
     let end = Promise.withResolvers<void>();
     ends(() => end.promise, 1);
     expect([await scale(3), cpu()]).toEqual([UPID, 3]);
     end.reject(new AppError("operation.failed", "worker-2 is not Ready"));
-    await expect.poll(() => [clusters.require(key("demo")).spec.workers, cpu()]).toEqual([1, 1]);
+    await expect.poll(() => [cpu(), clusters.require(key("demo")).spec.workers]).toEqual([1, 1]);
     // One of them stays: somebody has a volume there.
     end = Promise.withResolvers();
     ends(() => end.promise, 2);
@@ -165,11 +169,31 @@ describe("virtual clusters at a server", () => {
     const late = Promise.withResolvers<void>();
     ends(() => late.promise, 2);
     await scale(3);
+    expect(cpu()).toBe(3);
+    await new Promise((resolve) => setImmediate(resolve));
     ends(async () => undefined, 4);
     await scale(4);
     late.reject(new AppError("operation.failed", "worker-3 is not Ready"));
+    expect(cpu()).toBe(4);
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(cpu()).toBe(4);
+  });
+
+  test("count those that were to go and did not", async () => {
+    const { create, clusters, quotas, records, ends, key, leading } = await world();
+    await putTenants(records, [bounded], ["b"]);
+    await create("demo", "b", workersOf(4));
+    const look = leading();
+    const cpu = () => {
+      look();
+      return quotas.view.usage(bounded).limits.cpu;
+    };
+    const end = Promise.withResolvers<void>();
+    ends(() => end.promise, 3);
+    await clusters.scale(key("demo"), { count: 1 }, context("s"), "once");
+    expect(cpu()).toBe(1);
+    end.reject(new AppError("operation.failed", "worker-3 is busy"));
+    await expect.poll(() => [cpu(), clusters.require(key("demo")).spec.workers]).toEqual([3, 3]);
   });
 
   test("count with their pools, each of which grows by itself", async () => {
@@ -369,18 +393,6 @@ describe("virtual clusters at a server", () => {
     });
   });
 
-  test("change when they sleep, at their node and in the store", async () => {
-    const { create, clusters, asked } = await world();
-    await create("demo");
-    await clusters.setSleep("demo", { mode: "warm", afterIdleSeconds: 60 }, context("p"));
-    expect(clusters.require("demo").spec.sleep).toEqual({ mode: "warm", afterIdleSeconds: 60 });
-    expect(await clusters.sleep("demo", "warm", context("s"), "once")).toBe(UPID);
-    expect(asked.slice(1).map(({ params }) => params)).toEqual([
-      { vcluster: "demo", tenant: "default", mode: "warm", afterIdleSeconds: 60 },
-      { vcluster: "demo", tenant: "default", mode: "warm", requestId: "once" },
-    ]);
-  });
-
   test("get another quota of their own where their tenant has room, and who asks may make one", async () => {
     const { create, clusters, board, records, key, asked, answers, quotas } = await world();
     const bound = { name: "b", tenant: "b", limits: { storage: 4 * 2 ** 30 }, requests: {} };
@@ -441,28 +453,6 @@ describe("virtual clusters at a server", () => {
     expect(clusters.require("demo").spec).not.toHaveProperty("exposure");
     // No node has to know.
     expect(asked).toHaveLength(1);
-  });
-
-  test("that were made asleep are told anew when they sleep, and no other becomes one of them", async () => {
-    const { create, clusters, board, records, key, asked } = await world();
-    await create("idle", "b", { sleep: { fromStart: true } });
-    const adapter = virtualClusterAdapter({ ...quietKinds, board, vclusters: clusters });
-    const change = async (name: string, sleep: object) => {
-      const previous = adapter.get(cacheReader(records), key(name));
-      if (adapter.act === undefined || previous === undefined) throw new Error("not there");
-      const spec = { ...previous.spec, sleep };
-      await adapter.act.change({ name, namespace: "b", spec, previous, ctx: context("c") });
-    };
-    await change("idle", { mode: "cold", afterIdleSeconds: 60, fromStart: true });
-    expect(asked.at(-1)?.params).toEqual({
-      vcluster: key("idle"),
-      tenant: "b",
-      mode: "cold",
-      afterIdleSeconds: 60,
-    });
-    expect(clusters.require(key("idle")).spec.sleep).toMatchObject({ afterIdleSeconds: 60, fromStart: true });
-    await create("demo", "b");
-    await expect(change("demo", { fromStart: true })).rejects.toThrow("spec.sleep.fromStart: says how");
   });
 
   test("that move are neither started nor stopped nor woken before their move has ended", async () => {

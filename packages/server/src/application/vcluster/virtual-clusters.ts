@@ -41,7 +41,7 @@ import { removeCluster, type RemoveDeps, removeFrom } from "./removal/remove-clu
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
 import { revokeKubeconfig } from "./revoke-kubeconfig.ts";
-import { type ScaleAsk, scaleCluster, type ScaleDeps } from "./scale-cluster.ts";
+import { type ScaleAsk, scaleCluster, type ScaleDeps } from "./scale/scale-cluster.ts";
 import { setQuota } from "./set-quota.ts";
 import { untilRunning } from "./until-running.ts";
 import type { Placer } from "../scheduler/placer.ts";
@@ -131,8 +131,9 @@ export class VirtualClusters {
     const { node, tenant } = this.require(key);
     const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy" as const;
     // How it was made is the node's own to know.
-    const { fromStart: _made, ...policy } = sleep;
-    await calls.call(node, route, { vcluster: key, tenant, ...policy }, ctx);
+    const { fromStart: _made, keepAwake, ...policy } = sleep;
+    const heeded = given({ keepAwake: keepAwake === undefined ? undefined : [...keepAwake] });
+    await calls.call(node, route, { vcluster: key, tenant, ...policy, ...heeded }, ctx);
     await records.transact((tx) => {
       const now = tx.get(vclusterCollection, key)?.value;
       if (now !== undefined) tx.put(vclusterCollection, key, { ...now, spec: { ...now.spec, sleep } });
@@ -190,19 +191,21 @@ export class VirtualClusters {
     await revokeKubeconfig(this.#deps, this.require(key), id, ctx);
   }
 
-  /** Answers with the UPID. */
+  /** Answers with the UPID. `forSeconds`: one that is woken does not sleep by itself before. */
   async work(
     key: string,
     verb: "start" | "stop" | "retry" | "wake",
     ctx: RequestContext,
     requestId: string,
+    { forSeconds }: { readonly forSeconds?: number } = {},
   ): Promise<string> {
     const record = this.require(key);
     const { tenant } = record;
     requireStill(this.#deps.records, record);
     const route = `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}` as const;
+    const params = { vcluster: key, tenant, requestId, ...given({ forSeconds }) };
     const call = async (at: string): Promise<string> =>
-      (await this.#deps.calls.call(at, route, { vcluster: key, tenant, requestId }, ctx)).data;
+      (await this.#deps.calls.call(at, route, params, ctx)).data;
     const [node = record.node, ...others] = workingNodes(this.#deps.board, record, verb);
     const done = await call(node);
     for (const other of others) await call(other);

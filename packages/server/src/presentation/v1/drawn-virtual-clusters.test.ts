@@ -8,7 +8,6 @@ import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts"
 import { drawnRequests, type DrawnRequest } from "../../testing/drawn-requests.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
 import { boardPlacer } from "../../testing/board-placer.ts";
-import { quietWatch } from "../../testing/quiet-kinds.ts";
 
 const VERSION = "1.36";
 const drawing = drawnRequests("C.2", "/api/v1");
@@ -22,7 +21,6 @@ describe.skipIf(drawing.lacking !== undefined)(`virtual clusters as drawn${missi
     v1 = await startV1({
       vclusters: (records, board) =>
         new VirtualClusters({
-          ...quietWatch,
           placer: boardPlacer({ records, board }),
           records,
           board,
@@ -137,6 +135,9 @@ describe.skipIf(drawing.lacking !== undefined)(`virtual clusters as drawn${missi
     expect(asked.at(-1)?.params).toMatchObject({ mode: "warm" });
     for (const verb of ["start", "stop", "wake", "retry", "sleep"])
       expect(await sent("POST", `/${verb}`, {})).toBe(202);
+    expect(await sent("POST", "/wake?forSeconds=7200")).toBe(202);
+    expect(asked.at(-1)?.params).toMatchObject({ forSeconds: 7200 });
+    expect(await sent("POST", "/wake?forSeconds=0")).toBe(400);
     expect(await sent("POST", "/start", { now: true })).toBe(400);
     expect(await sent("POST", "/sleep", { mode: "tepid" })).toBe(400);
     expect(await sent("POST", "/backup")).toBe(202);

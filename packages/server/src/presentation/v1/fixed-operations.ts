@@ -21,7 +21,7 @@ import { applyObjects } from "../../application/v1/apply-objects.ts";
 import type { Idempotency } from "../../application/v1/idempotency.ts";
 import { planObjects } from "../../application/v1/plan-objects.ts";
 import type { Validator } from "../../application/v1/validation.ts";
-import type { ScaleAsk } from "../../application/vcluster/scale-cluster.ts";
+import type { ScaleAsk } from "../../application/vcluster/scale/scale-cluster.ts";
 import { schedulerOperations } from "./scheduler-operations.ts";
 import { scaleAsk, sleepMode } from "./vc-bodies.ts";
 import { vcSaveOperations } from "./vc-save-operations.ts";
@@ -56,8 +56,10 @@ export function fixedOperations(
     return { body: { task: await idempotency.once(wanted, run) } };
   };
   const vcluster = async (verb: "start" | "stop" | "retry" | "wake", call: Call): Promise<Reply> => {
-    const { params, ctx, once: wanted } = call;
-    const run = () => deps.vclusters.work(params["name"] ?? "", verb, ctx, wanted?.id ?? ctx.requestId);
+    const { params, query, ctx, once: wanted } = call;
+    const { forSeconds } = query as Partial<Record<string, string>>;
+    const more = given({ forSeconds: forSeconds === undefined ? undefined : Number(forSeconds) });
+    const run = () => deps.vclusters.work(params["name"] ?? "", verb, ctx, wanted?.id ?? ctx.requestId, more);
     return { body: { task: await idempotency.once(wanted, run) } };
   };
   const scaleTo = async (asked: ScaleAsk, { params, ctx, once: wanted }: Call): Promise<Reply> => {

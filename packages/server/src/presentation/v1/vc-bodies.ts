@@ -5,7 +5,7 @@ import { invalidField } from "@gpve/contracts/invalid-field.ts";
 import type { ScaleRequest, SleepRequest } from "@gpve/contracts/v1/bodies.ts";
 import type { VcUpgradeRequest } from "@gpve/contracts/v1/vc-save-bodies.ts";
 import type { SleepMode } from "@gpve/domain/vcluster/power/sleep-policy.ts";
-import type { ScaleAsk } from "../../application/vcluster/scale-cluster.ts";
+import type { ScaleAsk } from "../../application/vcluster/scale/scale-cluster.ts";
 
 /** Said in either of two words; in both only where they agree. */
 export function wantedVersion({ version, targetVersion, drain = false }: VcUpgradeRequest): {

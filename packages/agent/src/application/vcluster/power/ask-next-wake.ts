@@ -2,9 +2,9 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { nextWake } from "@gpve/domain/vcluster/power/next-wake.ts";
-import { sleepPolicyOf } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { policyOf } from "./ask-uses.ts";
 import type { PowerOperationDeps } from "./power-operations.ts";
 
 export interface AskNextWakeDeps {
@@ -19,7 +19,6 @@ export function askNextWake({ api, clock, zone }: AskNextWakeDeps): PowerOperati
   return async (cluster, signal) => {
     const { status, body } = await api(cluster, { method: "GET", path: CRON_JOBS }, signal);
     if (status !== 200) throw new AppError("internal.error", `GET ${CRON_JOBS} answered ${status}`);
-    const policy = cluster.spec.sleep ?? sleepPolicyOf(cluster.spec.tier);
-    return nextWake(body, policy, { now: clock.now(), zone: zone() });
+    return nextWake(body, policyOf(cluster), { now: clock.now(), zone: zone() });
   };
 }

@@ -11,33 +11,45 @@ import { FakeClusterFront } from "../../../testing/fake-cluster-front.ts";
 import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
 import { ClusterPhases } from "../cluster-phases.ts";
 import { askNextWake } from "./ask-next-wake.ts";
+import { type AskUses, policyOf } from "./ask-uses.ts";
 import { ClusterPower } from "./cluster-power.ts";
 import { ClusterWays } from "./cluster-ways.ts";
-import { powerOperations, SLEEP_CLUSTER } from "./power-operations.ts";
+import { powerOperations, SLEEP_CLUSTER, WAKE_CLUSTER } from "./power-operations.ts";
 
 const log = { warn: () => undefined, error: () => undefined } as unknown as Logger;
 
 type Next = Error | { wake: NextWake | undefined };
 
+/** What the cluster says when it is asked what else uses it. */
+type Uses = readonly string[] | Error;
+
 async function world(sleep: object = {}, more: Partial<KeptCluster> = {}, next: Next = { wake: undefined }) {
+  const asked: { uses: Uses; times: number } = { uses: [], times: 0 };
   const memory = { available: 2 ** 40 };
   const host = new FakeClusterHost();
   const front = new FakeClusterFront();
-  const { engine } = testEngine();
   const clock = new FakeClock();
+  const { engine } = testEngine({ clock });
   const ways = new ClusterWays(host, front);
   const phases = new ClusterPhases(host, () => undefined);
+  const uses: AskUses = async (cluster) => {
+    if (policyOf(cluster).keepAwake === undefined) return [];
+    asked.times++;
+    if (asked.uses instanceof Error) throw asked.uses;
+    return asked.uses.map((what) => ({ what, at: clock.now() }));
+  };
   const { sleep: falls, wake } = powerOperations({
     host,
     phases,
     ways,
     nextWake: () => (next instanceof Error ? Promise.reject(next) : Promise.resolve(next.wake)),
+    uses,
     availableMemory: () => memory.available,
   });
   engine.register(falls);
   engine.register(wake);
   await engine.start();
-  const power = new ClusterPower({ host, front, ways, engine, clock, log, zone: () => UTC_OFFSET });
+  const power = new ClusterPower({ host, front, ways, engine, clock, log, zone: () => UTC_OFFSET, uses });
   host.save({
     name: "demo",
     tenant: "default",
@@ -60,7 +72,17 @@ async function world(sleep: object = {}, more: Partial<KeptCluster> = {}, next: 
   };
   const settled = (asleep: string | undefined) =>
     expect.poll(() => host.get("demo")?.asleep, { timeout: 5_000 }).toBe(asleep);
-  return { host, front, power, clock, ways, run, settled, memory };
+  const told = () => power.keptAwake(host.get("demo") as KeptCluster);
+  const hold = async (heldUntil: number): Promise<string> => {
+    const { operation } = await engine.submit({
+      type: WAKE_CLUSTER,
+      resources: ["vcluster/demo"],
+      args: { name: "demo", heldUntil },
+      actor: "root@pam",
+    });
+    return (await engine.wait(operation.id)).state;
+  };
+  return { host, front, power, clock, ways, run, settled, memory, asked, told, hold };
 }
 
 describe("sleep and wake", () => {
@@ -240,6 +262,74 @@ describe("sleep and wake", () => {
     front.seen.set("demo", { lastAt: clock.now(), connections: 1, held: 0 });
     await clock.advance(10_000);
     expect(host.get("demo")?.asleep).toBeUndefined();
+    power.close();
+  });
+
+  test("not while something keeps it awake that its policy names, asked for when nobody is connected", async () => {
+    const policy = { mode: "warm", afterIdleSeconds: 60, keepAwake: ["jobs"] };
+    const { host, front, power, clock, settled, asked, told } = await world(policy);
+    asked.uses = ["Job default/pi"];
+    power.start();
+    await clock.advance(30_000);
+    front.seen.set("demo", { lastAt: clock.now(), connections: 1, held: 0 });
+    expect(told()).toEqual({ reason: "Connections", message: "tenants are connected" });
+    await clock.advance(55_000);
+    expect(asked.times).toBe(0);
+    await clock.advance(300_000);
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    expect(told()).toEqual({ reason: "InUse", message: "Job default/pi" });
+    expect(asked.times).toBeGreaterThan(5);
+    expect(asked.times).toBeLessThan(15);
+    asked.uses = [];
+    await clock.advance(25_000);
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    await clock.advance(70_000);
+    await settled("warm");
+    expect(told()).toBeUndefined();
+    power.close();
+  });
+
+  test("not while that cannot be found out, nor where it began since", async () => {
+    const policy = { mode: "warm", afterIdleSeconds: 60, keepAwake: ["sessions"] };
+    const { host, power, clock, run, asked, told } = await world(policy);
+    asked.uses = new Error("no answer");
+    power.start();
+    await clock.advance(200_000);
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    expect(told()?.message).toBe("what else uses it cannot be found out: no answer");
+    power.close();
+    expect(await run("warm", 0)).toBe("done");
+    asked.uses = ["open sessions (1 exec)"];
+    expect(await run("warm", 0)).toBe("done");
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    // Who says so himself is not asked why.
+    expect(await run("warm")).toBe("done");
+    expect(host.get("demo")?.asleep).toBe("warm");
+  });
+
+  test("not while it is held, whatever its calendar says; who puts it to sleep ends that", async () => {
+    const { host, power, clock, hold, settled, told, run } = await world({
+      mode: "warm",
+      afterIdleSeconds: 5,
+      sleepAt: "*:0/10",
+    });
+    await run("cold");
+    const until = clock.now() + 3_600_000;
+    expect(await hold(until)).toBe("done");
+    power.start();
+    await clock.advance(3_500_000);
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    expect(told()).toEqual({
+      reason: "Held",
+      message: `it is held awake until ${new Date(until).toISOString()}`,
+    });
+    expect(await run("warm", 0)).toBe("done");
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    await clock.advance(105_000);
+    await settled("warm");
+    expect(await hold(clock.now() + 60_000)).toBe("done");
+    expect(await run("warm")).toBe("done");
+    expect(host.get("demo")).not.toHaveProperty("heldUntil");
     power.close();
   });
 

@@ -7,11 +7,14 @@ import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { nextScheduled } from "@gpve/domain/vcluster/power/next-wake.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster, KeptClusters } from "@gpve/domain/vcluster/ports.ts";
-import { sleepPolicyOf } from "@gpve/domain/vcluster/power/sleep-policy.ts";
+import type { AwakeReason } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { type AskUses, policyOf } from "./ask-uses.ts";
+import { awakeReason, isAwake, isHeld, mayFallAsleep } from "./awake-reason.ts";
+import { ClusterUses } from "./cluster-uses.ts";
 import type { ClusterWays } from "./cluster-ways.ts";
 import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power-operations.ts";
 
@@ -24,6 +27,7 @@ export interface ClusterPowerDeps {
   readonly log: Logger;
   /** Of this node, in which policies say when. */
   readonly zone: () => ZoneOffset;
+  readonly uses: AskUses;
 }
 
 const LOOK_MS = 1_000;
@@ -36,6 +40,7 @@ const AGAIN_MS = 60_000;
 
 export class ClusterPower {
   readonly #deps: ClusterPowerDeps;
+  readonly #uses: ClusterUses;
   readonly #waking = new Map<string, Promise<void>>();
   readonly #falling = new Set<string>();
   /** Since when each is awake, as far as we have seen; who just woke has not been idle yet. */
@@ -47,6 +52,7 @@ export class ClusterPower {
 
   constructor(deps: ClusterPowerDeps) {
     this.#deps = deps;
+    this.#uses = new ClusterUses({ ask: deps.uses, clock: deps.clock });
     deps.front.onWake((name) => {
       const woken = this.awake(name).catch((err: unknown) => {
         deps.front.refuse(name);
@@ -66,6 +72,20 @@ export class ClusterPower {
 
   close(): void {
     this.#stopLooking();
+    this.#uses.close();
+  }
+
+  /** What keeps one awake that sleeps by itself; undefined = it does not, or is not awake. */
+  keptAwake(cluster: KeptCluster): AwakeReason | undefined {
+    const { name } = cluster;
+    const since = this.#awakeSince.get(name);
+    if (since === undefined || !mayFallAsleep(cluster)) return undefined;
+    return awakeReason(cluster, {
+      now: this.#deps.clock.now(),
+      since,
+      activity: this.#deps.ways.activity(name),
+      uses: this.#uses.what(name),
+    });
   }
 
   /** Resolves when it is awake; a thousand who ask have it woken once. */
@@ -91,8 +111,8 @@ export class ClusterPower {
       const isTime = this.#isTimeToSleep(cluster);
       const idleSince = this.#idleSince(cluster);
       if (idleSince === undefined && !isTime) continue;
-      const { name, spec } = cluster;
-      const { mode } = spec.sleep ?? sleepPolicyOf(spec.tier);
+      const { name } = cluster;
+      const { mode } = policyOf(cluster);
       if (mode === "none") continue;
       this.#falling.add(name);
       const args = { name, mode, ...(isTime ? {} : given({ idleSince })) };
@@ -115,8 +135,9 @@ export class ClusterPower {
     background(log, `waking virtual cluster ${name}`, woken);
   }
 
-  /** By its policy. What an agent that was not there missed, it does not make up for. */
-  #isTimeToSleep({ name, phase, asleep, spec, isWanted }: KeptCluster): boolean {
+  /** By its policy. What an agent that was not there missed, it does not make up for, nor what came while it was held. */
+  #isTimeToSleep(cluster: KeptCluster): boolean {
+    const { name, spec } = cluster;
     const { clock, zone } = this.#deps;
     const event = spec.sleep?.sleepAt;
     const known = this.#sleepsAt.get(name);
@@ -130,27 +151,32 @@ export class ClusterPower {
       const at = nextScheduled(event, now, zone()) ?? Number.POSITIVE_INFINITY;
       this.#sleepsAt.set(name, { event, at });
     }
-    const isAwake = phase === "Running" && asleep === undefined && isWanted;
-    return isDue && isAwake && !this.#falling.has(name) && !this.#waking.has(name);
+    return (
+      isDue &&
+      isAwake(cluster) &&
+      !isHeld(cluster, now) &&
+      !this.#falling.has(name) &&
+      !this.#waking.has(name)
+    );
   }
 
   /** undefined = it is not to sleep now. */
   #idleSince(cluster: KeptCluster): number | undefined {
-    const { name, phase, asleep, spec, isWanted } = cluster;
+    const { name } = cluster;
     if (isBranch(cluster)) return undefined;
     const { clock, ways } = this.#deps;
-    const { mode, afterIdleSeconds } = spec.sleep ?? sleepPolicyOf(spec.tier);
-    const isAwake = phase === "Running" && asleep === undefined && isWanted;
-    if (!isAwake || mode === "none" || this.#waking.has(name) || this.#falling.has(name)) {
-      if (!isAwake) this.#awakeSince.delete(name);
+    if (!mayFallAsleep(cluster) || this.#waking.has(name) || this.#falling.has(name)) {
+      this.#uses.forget(name);
+      if (!isAwake(cluster)) this.#awakeSince.delete(name);
       return undefined;
     }
     const now = clock.now();
     const since = this.#awakeSince.get(name) ?? now;
     this.#awakeSince.set(name, since);
     const { lastAt, held } = ways.activity(name);
-    const used = Math.max(lastAt, since);
-    return held === 0 && now - used >= afterIdleSeconds * 1_000 ? used : undefined;
+    const used = Math.max(lastAt, since, this.#uses.seenAt(name));
+    const isQuiet = held === 0 && now - used >= policyOf(cluster).afterIdleSeconds * 1_000;
+    return this.#uses.permitSleep(cluster, isQuiet && !isHeld(cluster, now)) ? used : undefined;
   }
 
   async #run(type: string, args: SleepArgs | { readonly name: string }): Promise<void> {

@@ -6,6 +6,7 @@ import type { ClusterRuns, ClusterSleep, KeptCluster, RunningClusters } from "@g
 import type { SleepMode } from "@gpve/domain/vcluster/power/sleep-policy.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
+import type { AskUses } from "./ask-uses.ts";
 import type { ClusterWays } from "./cluster-ways.ts";
 
 export const SLEEP_CLUSTER = "vcsleep";
@@ -18,12 +19,19 @@ export interface SleepArgs {
   readonly idleSince?: number;
 }
 
+export interface WakeArgs {
+  readonly name: string;
+  /** Until then it does not sleep by itself; milliseconds since the epoch. */
+  readonly heldUntil?: number;
+}
+
 export interface PowerOperationDeps {
   readonly host: RunningClusters & ClusterRuns & ClusterSleep;
   readonly phases: ClusterPhases;
   readonly ways: ClusterWays;
   /** When it has to be awake again by itself; undefined = never. */
   readonly nextWake: (cluster: KeptCluster, signal: AbortSignal) => Promise<NextWake | undefined>;
+  readonly uses: AskUses;
   /** Bytes that this machine can still give. */
   readonly availableMemory: () => number;
 }
@@ -33,9 +41,16 @@ const START_BYTES = 300 * 2 ** 20;
 
 type State = Record<string, never>;
 
-export function powerOperations({ host, phases, ways, nextWake, availableMemory }: PowerOperationDeps): {
+export function powerOperations({
+  host,
+  phases,
+  ways,
+  nextWake,
+  uses,
+  availableMemory,
+}: PowerOperationDeps): {
   readonly sleep: OperationDefinition<SleepArgs, State>;
-  readonly wake: OperationDefinition<{ readonly name: string }, State>;
+  readonly wake: OperationDefinition<WakeArgs, State>;
 } {
   const fallAsleep = async (cluster: KeptCluster, mode: SleepMode): Promise<string> => {
     if (mode === "warm") return host.freeze(cluster);
@@ -79,6 +94,19 @@ export function powerOperations({ host, phases, ways, nextWake, availableMemory 
       throw err;
     }
   };
+  /** Nobody who is connected comes in any more: what began since it was asked last counts too. */
+  const seenUses = async (
+    cluster: KeptCluster,
+    signal: AbortSignal,
+    warn: (line: string) => void,
+  ): Promise<readonly string[]> => {
+    try {
+      return (await uses(cluster, signal)).map(({ what }) => what);
+    } catch (err) {
+      warn(`what else uses it cannot be found out: ${messageOf(err)}`);
+      return ["what its policy says may keep it awake"];
+    }
+  };
   return {
     sleep: {
       type: SLEEP_CLUSTER,
@@ -86,7 +114,7 @@ export function powerOperations({ host, phases, ways, nextWake, availableMemory 
       steps: [
         {
           name: "sleep",
-          run: async ({ args: { name, mode, idleSince }, log, warn, signal }) => {
+          run: async ({ args: { name, mode, idleSince }, log, warn, signal, clock }) => {
             const cluster = requireRunning(phases.require(name));
             if (cluster.asleep === mode || cluster.asleep === "cold") {
               log(`it is ${cluster.asleep} already`);
@@ -96,8 +124,11 @@ export function powerOperations({ host, phases, ways, nextWake, availableMemory 
             await ways.hold(name);
             try {
               const { lastAt } = ways.activity(name);
-              if (idleSince !== undefined && lastAt > idleSince)
-                log("somebody used it meanwhile: it stays awake");
+              const { heldUntil = 0 } = phases.require(name);
+              const isUsed = idleSince !== undefined && (lastAt > idleSince || heldUntil > clock.now());
+              const using = idleSince === undefined || isUsed ? [] : await seenUses(cluster, signal, warn);
+              if (isUsed) log("somebody used it meanwhile: it stays awake");
+              else if (using.length > 0) log(`it stays awake: ${using.join(", ")}`);
               else {
                 // One that stands still already answers nobody.
                 const next =
@@ -108,7 +139,8 @@ export function powerOperations({ host, phases, ways, nextWake, availableMemory 
                       })
                     : undefined;
                 if (next !== undefined) log(`it wakes at ${new Date(next.at).toISOString()} for ${next.why}`);
-                phases.save({ ...phases.require(name), asleep: mode, ...given({ wakeAt: next?.at }) });
+                const { heldUntil: _over, ...kept } = phases.require(name);
+                phases.save({ ...kept, asleep: mode, ...given({ wakeAt: next?.at }) });
                 log(await fallAsleep(cluster, mode));
               }
             } finally {
@@ -125,15 +157,16 @@ export function powerOperations({ host, phases, ways, nextWake, availableMemory 
       steps: [
         {
           name: "wake",
-          run: async ({ args: { name }, log, signal, clock }) => {
+          run: async ({ args: { name, heldUntil }, log, signal, clock }) => {
             const cluster = requireRunning(phases.require(name));
             const began = clock.monotonic();
             // Who waits is let in as soon as somebody answers him.
             const open = async (): Promise<void> => {
               const { asleep: was = "hot", wakeAt: _done, isNew: _new, ...awake } = phases.require(name);
               ways.woke(name, was, clock.monotonic() - began);
-              phases.save(awake);
+              phases.save({ ...awake, ...given({ heldUntil }) });
               await ways.tell();
+              if (heldUntil !== undefined) log(`it is held awake until ${new Date(heldUntil).toISOString()}`);
               log(`awake after ${((clock.monotonic() - began) / 1000).toFixed(2)} s; it was ${was}`);
             };
             if (cluster.asleep === "warm" && host.isUp(cluster)) await host.thaw(cluster, signal);

@@ -4,7 +4,7 @@ import { createServer, type Socket } from "node:net";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { onLines, sendLine } from "../proxy/proxy-messages.ts";
+import { onLines, sendLine } from "../link/json-lines.ts";
 import { LineDials } from "./line-dials.ts";
 import type { FromLines, ToLines } from "./line-messages.ts";
 import { LinePlaces } from "./line-places.ts";

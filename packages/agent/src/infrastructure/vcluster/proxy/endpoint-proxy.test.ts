@@ -10,7 +10,7 @@ import { silentLogger } from "@gpve/kit/logger.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import { EndpointProxy } from "./endpoint-proxy.ts";
 import { passedOnName, passOnWords } from "./pass-on.ts";
-import { onLines, sendLine } from "./proxy-messages.ts";
+import { onLines, sendLine } from "../link/json-lines.ts";
 import { ProxyProcess, type ProxyProcessDeps } from "./proxy-process.ts";
 import { serveProxy } from "./serve-proxy.ts";
 

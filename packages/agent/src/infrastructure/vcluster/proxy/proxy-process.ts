@@ -1,17 +1,15 @@
 // The agent's side of the proxy: has it running, tells it what there is, and hears who wants in.
-import type { Socket } from "node:net";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestFile, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { ClusterFront, FrontActivity, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
 import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { OWN_PROGRAM_ENV } from "@gpve/kit/own-program-env.ts";
-import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
+import { ProcessLink } from "../link/process-link.ts";
 import type { SelfProgram } from "../store-process.ts";
-import { type FromProxy, onLines, sendLine, type ToProxy } from "./proxy-messages.ts";
+import type { FromProxy, ToProxy } from "./proxy-messages.ts";
 
 export interface FrontAddress {
   /** What it listens on. */
@@ -31,27 +29,39 @@ export interface ProxyProcessDeps {
 }
 
 const PROXY_ID = "proxy";
+const LABEL = "the proxy of virtual clusters";
 const ANSWER_MS = 30_000;
 const AGAIN_MS = 1_000;
 /** Where the process finds the socket for the agent. */
 export const PROXY_CONTROL_FD = 40;
 
+type Acked = Extract<FromProxy, { readonly ack: number }>;
+
 const NOTHING: FrontActivity = { lastAt: 0, connections: 0, held: 0 };
 
 export class ProxyProcess implements ClusterFront {
   readonly #deps: ProxyProcessDeps;
-  readonly #acks = new Map<number, () => void>();
+  readonly #link: ProcessLink<Acked>;
   #routes: readonly FrontRoute[] = [];
   #elsewhere: readonly ElsewhereRoute[] | undefined;
-  #link: Socket | undefined;
-  #linking: Promise<Socket> | undefined;
-  #seq = 0;
   #seen: Readonly<Record<string, FrontActivity>> = {};
   #wake: (name: string) => void = () => undefined;
   #isClosed = false;
 
   constructor(deps: ProxyProcessDeps) {
     this.#deps = deps;
+    const { processes, clock } = deps;
+    this.#link = new ProcessLink({
+      id: PROXY_ID,
+      label: LABEL,
+      processes,
+      clock,
+      start: () => this.#start(),
+      said: (message) => this.#take(message as Exclude<FromProxy, Acked>),
+      closed: () => {
+        if (!this.#isClosed && this.#isNeeded) this.#later();
+      },
+    });
     deps.processes.onExit(({ id }) => {
       if (id === PROXY_ID && !this.#isClosed && this.#isNeeded) this.#later();
     });
@@ -67,7 +77,10 @@ export class ProxyProcess implements ClusterFront {
     this.#elsewhere = elsewhere ?? this.#elsewhere;
     if (this.#isNeeded) await this.#tell();
     // While nobody knows which there are, those that it was told of before are still good.
-    else if (this.#elsewhere !== undefined) await this.#end();
+    else if (this.#elsewhere !== undefined) {
+      this.#seen = {};
+      await this.#link.end();
+    }
   }
 
   activity(name: string): FrontActivity {
@@ -75,7 +88,7 @@ export class ProxyProcess implements ClusterFront {
   }
 
   refuse(name: string): void {
-    if (this.#link !== undefined) sendLine(this.#link, { refuse: name } satisfies ToProxy);
+    this.#link.tell({ refuse: name } satisfies ToProxy);
   }
 
   onWake(listener: (name: string) => void): void {
@@ -84,7 +97,7 @@ export class ProxyProcess implements ClusterFront {
 
   close(): void {
     this.#isClosed = true;
-    this.#link?.destroy();
+    this.#link.leave();
   }
 
   get #isNeeded(): boolean {
@@ -92,44 +105,14 @@ export class ProxyProcess implements ClusterFront {
   }
 
   async #tell(): Promise<void> {
-    const link = await this.#linked();
-    const seq = ++this.#seq;
-    const { promise: answer, resolve } = Promise.withResolvers<boolean>();
-    const giveUp = (): void => resolve(false);
-    this.#acks.set(seq, () => resolve(true));
-    link.once("close", giveUp);
-    const stopWaiting = this.#deps.clock.after(ANSWER_MS, giveUp);
-    const elsewhere = this.#elsewhere;
-    const words = { seq, host: this.#deps.address.host, routes: this.#routes, ...given({ elsewhere }) };
-    sendLine(link, words satisfies ToProxy);
-    const answered = await answer;
-    stopWaiting();
-    link.off("close", giveUp);
-    this.#acks.delete(seq);
-    if (!answered) throw new AppError("request.timeout", "the proxy of virtual clusters does not answer");
-  }
-
-  #linked(): Promise<Socket> {
-    if (this.#link !== undefined) return Promise.resolve(this.#link);
-    this.#linking ??= this.#connect().finally(() => {
-      this.#linking = undefined;
-    });
-    return this.#linking;
-  }
-
-  async #connect(): Promise<Socket> {
-    const { processes, clock } = this.#deps;
-    const running = processes.get(PROXY_ID);
-    const proxy = running === undefined || running.hasExited ? await this.#start() : running;
-    const link = await connectUnixSocket(proxy.socketPath("agent"), { timeoutMs: ANSWER_MS, clock });
-    this.#link = link;
-    link.on("error", () => link.destroy());
-    link.once("close", () => {
-      if (this.#link === link) this.#link = undefined;
-      if (!this.#isClosed && this.#isNeeded) this.#later();
-    });
-    onLines(link, (message) => this.#take(message as FromProxy));
-    return link;
+    const { host } = this.#deps.address;
+    // As it is when there is a link.
+    const words = (seq: number): ToProxy => {
+      const elsewhere = this.#elsewhere;
+      return { seq, host, routes: this.#routes, ...given({ elsewhere }) };
+    };
+    if ((await this.#link.ask(words, ANSWER_MS)) === undefined)
+      throw new AppError("request.timeout", `${LABEL} does not answer`);
   }
 
   async #start(): ReturnType<GuestProcesses["start"]> {
@@ -146,9 +129,8 @@ export class ProxyProcess implements ClusterFront {
     });
   }
 
-  #take(message: FromProxy): void {
-    if ("ack" in message) this.#acks.get(message.ack)?.();
-    else if ("wake" in message) this.#wake(message.wake);
+  #take(message: Exclude<FromProxy, Acked>): void {
+    if ("wake" in message) this.#wake(message.wake);
     else this.#seen = message.seen;
   }
 
@@ -156,21 +138,11 @@ export class ProxyProcess implements ClusterFront {
   #later(): void {
     const { clock, log } = this.#deps;
     clock.after(AGAIN_MS, () => {
-      if (this.#isClosed || !this.#isNeeded || this.#link !== undefined) return;
+      if (this.#isClosed || !this.#isNeeded || this.#link.isOpen) return;
       this.#tell().catch((err: unknown) => {
         log.warn({ err: messageOf(err) }, "the proxy of virtual clusters cannot be spoken to");
         this.#later();
       });
     });
-  }
-
-  async #end(): Promise<void> {
-    const { processes } = this.#deps;
-    this.#link?.destroy();
-    this.#seen = {};
-    const running = processes.get(PROXY_ID);
-    if (running === undefined) return;
-    await running.stop();
-    await processes.forget(PROXY_ID).catch((err: unknown) => ignore(err, "it goes with the next start"));
   }
 }

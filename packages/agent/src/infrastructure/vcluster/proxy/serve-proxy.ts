@@ -3,7 +3,8 @@
 import { createServer, type Socket } from "node:net";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { EndpointProxy } from "./endpoint-proxy.ts";
-import { type FromProxy, onLines, sendLine, type ToProxy } from "./proxy-messages.ts";
+import { onLines, sendLine } from "../link/json-lines.ts";
+import type { FromProxy, ToProxy } from "./proxy-messages.ts";
 
 export interface ServeProxyDeps {
   /** Descriptor or path of the socket for the agent. */

@@ -83,6 +83,7 @@ test("describes all that it shows", async () => {
     memoryBytes: 1,
     probedAt: 1,
     readySince: 1,
+    keptAwake: { reason: "InUse", message: "Job default/pi" },
     vnodes: [{ ...vnode, usedBytes: 1, cpuSeconds: 1, accelerator: "kvm" }],
     standby: { generation: 1, isJoined: true, isConnected: true, revision: 2, confirmed: 2 },
   };
@@ -93,8 +94,14 @@ test("describes all that it shows", async () => {
   const { status: described } = adapter.kind;
   if (described === undefined) throw new Error("it has a status");
   const closed = withoutMore(described);
-  for (const { status } of new KindCache(adapter, records).list())
-    expect(new Validator().check(closed, status, "the status")).toEqual(status);
+  const all = new KindCache(adapter, records).list();
+  expect(all[0]?.status["conditions"]).toContainEqual({
+    type: "KeptAwake",
+    status: "True",
+    reason: "InUse",
+    message: "Job default/pi",
+  });
+  for (const { status } of all) expect(new Validator().check(closed, status, "the status")).toEqual(status);
 });
 
 test("a list of many costs as many times what a list of few does, and not the square of it", async () => {

@@ -12,7 +12,7 @@ import {
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { readClusterQuota, requireWithinQuota, withQuota } from "@gpve/domain/vcluster/cluster-quota.ts";
 import { invalidSpec } from "@gpve/domain/vcluster/invalid-spec.ts";
-import { isReady } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import { type AwakeReason, isReady } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import { readVirtualClusterSpec, shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
@@ -213,6 +213,15 @@ function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: Conditi
       },
       ...(replicas === undefined ? [] : [replicas.condition]),
       ...(condition === undefined ? [] : [condition]),
+      ...(phase === "Running" ? awakeCondition(record, runtime?.keptAwake) : []),
     ],
   };
+}
+
+/** Why it does not sleep; none of one that sleeps, or never does by itself. */
+function awakeCondition(record: VirtualClusterRecord, told: AwakeReason | undefined): readonly Fields[] {
+  if (told === undefined) return [];
+  const { reason, message } = told;
+  const status = reason === "Idle" ? "False" : "True";
+  return [{ type: "KeptAwake", status, reason, message: plainWords(record, message) }];
 }
