@@ -15,7 +15,7 @@ import {
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import type { NodeCalls } from "../../node/call-agent.ts";
+import type { Asking, NodeCalls } from "../../node/call-agent.ts";
 import { nodeRecords } from "../../node/collections.ts";
 import { isRefusal } from "../../node/is-refusal.ts";
 import { forgetDecisions } from "../placing/cluster-decisions.ts";
@@ -85,7 +85,7 @@ export async function removeFrom(
   node: string,
   record: VirtualClusterRecord,
   how: HowRemoved,
-  ctx: RequestContext,
+  ctx: Asking,
 ): Promise<void> {
   await deps.taskEnd(await tell(deps, node, record, how, ctx), ctx.signal);
 }
@@ -96,7 +96,7 @@ async function tell(
   node: string,
   record: VirtualClusterRecord,
   how: HowRemoved,
-  ctx: RequestContext,
+  ctx: Asking,
 ): Promise<string> {
   const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
   // Another than the one that may have made it: to a node one id is one piece of work.
