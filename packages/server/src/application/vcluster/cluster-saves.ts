@@ -15,6 +15,7 @@ import type { RequestContext, RequestLogger } from "@gpve/domain/request/context
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
 import { restoredSpec } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
 import type { ClusterIdentity } from "@gpve/domain/vcluster/cluster-key.ts";
+import { followed } from "@gpve/domain/vcluster/backup/followed-task.ts";
 import { overlayOn } from "@gpve/domain/vcluster/overlay.ts";
 import {
   keyOf,
@@ -36,6 +37,7 @@ import { clusterKeyOf, onlyOne } from "./cluster-names.ts";
 import { requireRoom } from "./cluster-room.ts";
 import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
+import { awaitFollowed, followTask, settledRecord } from "./follow-task.ts";
 import { listBackups, listLeftBackups, tenantsWithBackups } from "./list-backups.ts";
 import { noteVolumes } from "./volumes/note-volumes.ts";
 import { requireNode, requireRoomOn } from "./placing/named-node.ts";
@@ -232,49 +234,61 @@ export class ClusterSaves {
     const view = requireNode(this.#deps, { ...after, node });
     // What is lost gives its room back: a node that is short of memory is no reason to keep it as it is.
     if (totalSize(after).memoryBytes > totalSize(before.spec).memoryBytes) requireRoomOn(view, after);
-    await this.#setSpec(before, before.spec, after);
+    await awaitFollowed(this.#deps, before, ctx.signal);
+    await this.#replace(before, after);
+    const key = keyOf(before);
+    let isAsked = false;
+    let upid: string;
     try {
       const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
-      const params = { vcluster: keyOf(before), tenant, archive, source, spec, over: true, requestId };
-      const alone = { requestId: `${requestId}-alone`, signal: ctx.signal };
-      await this.#deps.standDown(keyOf(before), alone);
-      const { data } = await calls.call(node, route, params, ctx);
-      const { taskEnd, log, shutdown } = this.#deps;
-      const watched = taskEnd(data, shutdown).catch(() => this.#setBack(before));
-      background(log, `restore of virtual cluster ${name}`, watched);
-      return data;
+      const params = { vcluster: key, tenant, archive, source, spec, over: true, requestId };
+      await this.#deps.standDown(key, { requestId: `${requestId}-alone`, signal: ctx.signal });
+      isAsked = true;
+      // Whoever hangs up would not know whether it has begun.
+      upid = (await calls.call(node, route, params, { ...ctx, signal: this.#deps.shutdown })).data;
     } catch (err) {
       // Where the node may have begun, what it makes counts.
-      if (isRefusal(err)) await this.#setSpec(before, after, before.spec);
+      if (!isAsked || isRefusal(err)) await this.#change(key, (now) => followed(now, false));
       throw err;
     }
+    await this.#change(key, ({ follows, ...now }) => ({
+      ...now,
+      ...given({ follows: follows && { ...follows, upid } }),
+    }));
+    this.#follow(name, key, upid);
+    return upid;
   }
 
-  /** The one before is there again, whether or not there is room for it. */
-  async #setBack(before: VirtualClusterRecord): Promise<void> {
-    if (this.#deps.shutdown.aborted) return;
-    const key = keyOf(before);
-    await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, key)?.value;
-      if (now !== undefined) tx.put(vclusterCollection, key, { ...now, spec: before.spec });
-    });
-  }
-
-  async #setSpec(
-    record: VirtualClusterRecord,
-    before: VirtualClusterSpec,
-    after: VirtualClusterSpec,
-  ): Promise<void> {
-    const { records, board, quotas } = this.#deps;
+  /** What the one before has counts until it is known which of them is there. */
+  async #replace(record: VirtualClusterRecord, spec: VirtualClusterSpec): Promise<void> {
+    const { records, board, quotas, clock } = this.#deps;
     const { name, tenant } = record;
     const key = keyOf(record);
     const hasBytes = volumeBytesOf(board, record);
     await records.transact((tx) => {
-      const now = tx.get(vclusterCollection, key)?.value;
-      if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
-      requireRoom(tx, quotas, { what: `restore virtual cluster ${name}`, tenant, before, after, hasBytes });
-      tx.put(vclusterCollection, key, { ...now, spec: after });
+      const found = tx.get(vclusterCollection, key)?.value;
+      if (found === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
+      const now = settledRecord(tx, found, clock.now());
+      const what = `restore virtual cluster ${name}`;
+      requireRoom(tx, quotas, { what, tenant, before: now.spec, after: spec, hasBytes });
+      tx.put(vclusterCollection, key, { ...now, spec, follows: { at: clock.now(), replaced: now.spec } });
     });
+  }
+
+  async #change(key: string, change: (now: VirtualClusterRecord) => VirtualClusterRecord): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      const now = tx.get(vclusterCollection, key)?.value;
+      if (now !== undefined) tx.put(vclusterCollection, key, change(now));
+    });
+  }
+
+  #follow(name: string, key: string, upid: string): void {
+    const { log, shutdown } = this.#deps;
+    background(
+      log,
+      `what follows a task of virtual cluster ${name}`,
+      followTask(this.#deps, key, upid, shutdown),
+    );
   }
 
   /** A node that sees the archive, and what the archive says of the cluster. */
