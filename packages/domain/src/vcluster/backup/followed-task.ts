@@ -1,5 +1,6 @@
 // Work on a virtual cluster of which only the end says what its spec is. It is written down with the record, so that whichever
 // server is there then has the record follow.
+import { given } from "@gpve/contracts/given.ts";
 import type { VirtualClusterSpec } from "../vcluster-spec.ts";
 
 export interface FollowedTask {
@@ -9,6 +10,8 @@ export interface FollowedTask {
   readonly at: number;
   /** What it was before a backup took its place: it comes back where that fails, and counts until then. */
   readonly replaced?: VirtualClusterSpec;
+  /** What it runs where that ends well. */
+  readonly kubernetesVersion?: string;
 }
 
 interface Following {
@@ -18,6 +21,7 @@ interface Following {
 
 /** As it is when that has ended. */
 export function followed<R extends Following>({ follows, ...record }: R, isDone: boolean) {
-  const { replaced } = follows ?? {};
-  return isDone || replaced === undefined ? record : { ...record, spec: replaced };
+  const { replaced, kubernetesVersion } = follows ?? {};
+  const spec = isDone ? { ...record.spec, ...given({ kubernetesVersion }) } : (replaced ?? record.spec);
+  return { ...record, spec };
 }

@@ -57,11 +57,17 @@ async function world() {
     quotas: server.quotas.view,
     taskEnd: () => task(),
     calls: {
-      call: async (at: string, route: string, params: unknown) => {
+      call: async (
+        at: string,
+        route: string,
+        params: unknown,
+        { signal }: Pick<RequestContext, "signal">,
+      ) => {
         asked.push({ route, params: params as Record<string, unknown> });
         const refused = refuse.get(route.slice(route.lastIndexOf("/") + 1));
         if (refused !== undefined) throw refused;
-        if (route.includes("archive")) await finding();
+        if (route.includes("archive") || route.endsWith("/upgrade")) await finding();
+        signal.throwIfAborted();
         if (route.endsWith("/backups")) return { data: backups.get(at) ?? [] } as never;
         return { data: route.includes("archive") ? { spec: saved } : UPID } as never;
       },
@@ -458,6 +464,29 @@ describe("saves of virtual clusters at a server", () => {
     ends(() => Promise.resolve());
     await saves.upgrade(key("demo"), { version: "1.36", drain: false }, ctx, "r3");
     await expect.poll(() => specOf("demo")?.kubernetesVersion).toBe("1.36");
+  });
+
+  test("an upgrade is in the record, so that another server writes down its end; one that is refused is not", async () => {
+    const { saves, specOf, ends, refuse, follows, key } = await world();
+    refuse.set("upgrade", new AppError("object.conflict", "not now"));
+    const upgrade = (id: string) => saves.upgrade(key("demo"), { version: "1.36", drain: false }, ctx, id);
+    await expect(upgrade("r2")).rejects.toThrow("not now");
+    expect(follows()).toBeUndefined();
+    refuse.clear();
+    ends(() => new Promise(() => undefined));
+    await upgrade("r3");
+    expect(follows()).toMatchObject({ upid: UPID, kubernetesVersion: "1.36" });
+    expect(specOf("demo")?.kubernetesVersion).toBe("");
+  });
+
+  test("an upgrade whose client hangs up when its node has begun is in the record too", async () => {
+    const { saves, follows, key, ends, whileFound } = await world();
+    const client = new AbortController();
+    ends(() => new Promise(() => undefined));
+    whileFound(async () => client.abort(new AppError("operation.cancelled", "hung up")));
+    const asking = { ...ctx, signal: client.signal };
+    await saves.upgrade(key("demo"), { version: "1.36", drain: false }, asking, "r2");
+    expect(follows()).toMatchObject({ upid: UPID });
   });
 
   test("an upgrade that is refused leaves its etcd its standby", async () => {

@@ -27,7 +27,7 @@ import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vc
 import { totalSize } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { Records } from "@gpve/store/records/port.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
@@ -154,28 +154,23 @@ export class ClusterSaves {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { calls, vclusters, records, taskEnd, log, shutdown, upgrades } = this.#deps;
+    const { calls, vclusters, upgrades } = this.#deps;
     const record = vclusters.require(key);
-    const { name, node, tenant } = record;
+    const { node, tenant } = record;
     if (record.spread !== undefined) return upgrades.begin(record, { version, drain }, ctx, requestId);
     // What is refused takes no standby away.
     const path = "GET /gpve/nodes/{node}/vclusters/{vcluster}/upgrade-path" as const;
     await calls.call(node, path, { vcluster: key, tenant, version }, ctx);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
     const params = { vcluster: key, tenant, version, drain, requestId };
-    await this.#deps.standDown(key, { requestId: `${requestId}-alone`, signal: ctx.signal });
-    const { data } = await calls.call(node, route, params, ctx);
-    const noted = taskEnd(data, shutdown).then(
-      () =>
-        records.transact((tx) => {
-          const now = tx.get(vclusterCollection, key)?.value;
-          if (now === undefined) return;
-          tx.put(vclusterCollection, key, { ...now, spec: { ...now.spec, kubernetesVersion: version } });
-        }),
-      (err: unknown) => log.info({ err: messageOf(err) }, `virtual cluster ${name} stays what it was`),
+    return this.#followed(
+      record,
+      { ...ctx, requestId },
+      {
+        note: (_tx, now, at) => ({ ...now, follows: { at, kubernetesVersion: version } }),
+        ask: async (asking) => (await calls.call(node, route, params, asking)).data,
+      },
     );
-    background(log, `upgrade of virtual cluster ${name}`, noted);
-    return data;
   }
 
   /** A new certificate authority, or the end of the trust in the one before; answers with the UPID. */
@@ -223,7 +218,7 @@ export class ClusterSaves {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { calls, quotas } = this.#deps;
+    const { calls, quotas, board } = this.#deps;
     const { name, tenant, node } = before;
     // What was allowed when the backup was made may not be now.
     const spec = boundedVolumes(quotas, tenant, saved);
@@ -234,61 +229,68 @@ export class ClusterSaves {
     const view = requireNode(this.#deps, { ...after, node });
     // What is lost gives its room back: a node that is short of memory is no reason to keep it as it is.
     if (totalSize(after).memoryBytes > totalSize(before.spec).memoryBytes) requireRoomOn(view, after);
-    await awaitFollowed(this.#deps, before, ctx.signal);
-    await this.#replace(before, after);
-    const key = keyOf(before);
-    let isAsked = false;
-    let upid: string;
-    try {
-      const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
-      const params = { vcluster: key, tenant, archive, source, spec, over: true, requestId };
-      await this.#deps.standDown(key, { requestId: `${requestId}-alone`, signal: ctx.signal });
-      isAsked = true;
-      // Whoever hangs up would not know whether it has begun.
-      upid = (await calls.call(node, route, params, { ...ctx, signal: this.#deps.shutdown })).data;
-    } catch (err) {
-      // Where the node may have begun, what it makes counts.
-      if (!isAsked || isRefusal(err)) await this.#change(key, (now) => followed(now, false));
-      throw err;
-    }
-    await this.#change(key, ({ follows, ...now }) => ({
-      ...now,
-      ...given({ follows: follows && { ...follows, upid } }),
-    }));
-    this.#follow(name, key, upid);
-    return upid;
+    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
+    const params = { vcluster: keyOf(before), tenant, archive, source, spec, over: true, requestId };
+    const hasBytes = volumeBytesOf(board, before);
+    return this.#followed(
+      before,
+      { ...ctx, requestId },
+      {
+        note: (tx, now, at) => {
+          const what = `restore virtual cluster ${name}`;
+          requireRoom(tx, quotas, { what, tenant, before: now.spec, after, hasBytes });
+          return { ...now, spec: after, follows: { at, replaced: now.spec } };
+        },
+        ask: async (asking) => (await calls.call(node, route, params, asking)).data,
+      },
+    );
   }
 
-  /** What the one before has counts until it is known which of them is there. */
-  async #replace(record: VirtualClusterRecord, spec: VirtualClusterSpec): Promise<void> {
-    const { records, board, quotas, clock } = this.#deps;
-    const { name, tenant } = record;
+  /** Work of its node that its record is to follow; answers with the UPID. One after the other: of two at once nobody could say
+   * what it is. */
+  async #followed(
+    record: VirtualClusterRecord,
+    ctx: RequestContext,
+    work: {
+      /** What is written down before its node is asked. */
+      readonly note: (tx: Tx, now: VirtualClusterRecord, at: number) => VirtualClusterRecord;
+      readonly ask: (ctx: RequestContext) => Promise<string>;
+    },
+  ): Promise<string> {
+    const { records, clock, standDown, log, shutdown } = this.#deps;
+    const { name } = record;
     const key = keyOf(record);
-    const hasBytes = volumeBytesOf(board, record);
+    await awaitFollowed(this.#deps, record, ctx.signal);
     await records.transact((tx) => {
       const found = tx.get(vclusterCollection, key)?.value;
       if (found === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
-      const now = settledRecord(tx, found, clock.now());
-      const what = `restore virtual cluster ${name}`;
-      requireRoom(tx, quotas, { what, tenant, before: now.spec, after: spec, hasBytes });
-      tx.put(vclusterCollection, key, { ...now, spec, follows: { at: clock.now(), replaced: now.spec } });
+      const at = clock.now();
+      tx.put(vclusterCollection, key, work.note(tx, settledRecord(tx, found, at), at));
     });
-  }
-
-  async #change(key: string, change: (now: VirtualClusterRecord) => VirtualClusterRecord): Promise<void> {
-    await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, key)?.value;
-      if (now !== undefined) tx.put(vclusterCollection, key, change(now));
-    });
-  }
-
-  #follow(name: string, key: string, upid: string): void {
-    const { log, shutdown } = this.#deps;
-    background(
-      log,
-      `what follows a task of virtual cluster ${name}`,
-      followTask(this.#deps, key, upid, shutdown),
-    );
+    const change = (to: (now: VirtualClusterRecord) => VirtualClusterRecord): Promise<void> =>
+      records.transact((tx) => {
+        const now = tx.get(vclusterCollection, key)?.value;
+        if (now !== undefined) tx.put(vclusterCollection, key, to(now));
+      });
+    let isAsked = false;
+    let upid: string;
+    try {
+      await standDown(key, { requestId: `${ctx.requestId}-alone`, signal: ctx.signal });
+      isAsked = true;
+      // Whoever hangs up would not know whether it has begun.
+      upid = await work.ask({ ...ctx, signal: shutdown });
+    } catch (err) {
+      // Where the node may have begun, what it makes counts.
+      if (!isAsked || isRefusal(err)) await change((now) => followed(now, false));
+      throw err;
+    }
+    await change(({ follows, ...now }) => ({
+      ...now,
+      ...given({ follows: follows && { ...follows, upid } }),
+    }));
+    const following = followTask(this.#deps, key, upid, shutdown);
+    background(log, `what follows a task of virtual cluster ${name}`, following);
+    return upid;
   }
 
   /** A node that sees the archive, and what the archive says of the cluster. */

@@ -3,12 +3,15 @@
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { taskRecordId, taskRecords } from "@gpve/domain/task/task-record.ts";
 import { statusTypeOf } from "@gpve/domain/task/task.ts";
+import { growth, keysOf } from "@gpve/domain/quota/amounts.ts";
+import { clusterDemand } from "@gpve/domain/quota/cluster-demand.ts";
 import { followed } from "@gpve/domain/vcluster/backup/followed-task.ts";
 import {
   keyOf,
   vclusterCollection,
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
@@ -21,8 +24,8 @@ export interface FollowDeps {
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
 }
 
-/** A node has said by then whether it has begun. */
-const ASKED_MS = 600_000;
+/** A node has begun by then, or does not. */
+const ASKED_MS = 120_000;
 const LOOK_MS = 10_000;
 /** Whoever asks a node hears of the end of a task a moment before the records tell of it. */
 const TOLD_MS = 5_000;
@@ -72,17 +75,27 @@ export function settledRecord(
   record: VirtualClusterRecord,
   now: number,
 ): VirtualClusterRecord {
-  const { follows, name } = record;
+  const { follows, ...alone } = record;
   if (follows === undefined) return record;
-  const { upid, at } = follows;
-  if (upid === undefined && now - at > ASKED_MS) return followed(record, true);
+  const { upid, at, replaced } = follows;
   const id = upid === undefined ? undefined : taskRecordId(upid);
-  const end = id === undefined ? undefined : tx.get(taskRecords, id)?.value.exitstatus;
-  if (end !== undefined) return followed(record, statusTypeOf(end) !== "error");
+  const task = id === undefined ? undefined : tx.get(taskRecords, id)?.value;
+  if (task?.exitstatus !== undefined) return followed(record, statusTypeOf(task.exitstatus) !== "error");
+  // It was never begun, or its node is made anew: of what nobody knows the end of, what there is more of counts.
+  if (task === undefined && now - at > ASKED_MS)
+    return replaced !== undefined && hasMore(replaced, record.spec) ? { ...alone, spec: replaced } : alone;
+  const what =
+    replaced === undefined
+      ? `virtual cluster '${record.name}' is being upgraded`
+      : `a backup is being put in place of virtual cluster '${record.name}'`;
   throw new AppError(
     "object.conflict",
-    `a backup is being put in place of virtual cluster '${name}': wait for the end of that${upid === undefined ? "" : ` (${upid})`}`,
+    `${what}: wait for the end of that${upid === undefined ? "" : ` (${upid})`}`,
   );
+}
+
+function hasMore(one: VirtualClusterSpec, other: VirtualClusterSpec): boolean {
+  return keysOf(growth(clusterDemand(other), clusterDemand(one))).length > 0;
 }
 
 export interface KeepFollowedDeps extends FollowDeps {
