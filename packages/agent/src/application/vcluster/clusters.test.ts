@@ -296,6 +296,7 @@ describe("the life of a virtual cluster", () => {
           stop: async () => undefined,
           remove: async () => undefined,
           giveBack: async () => 0,
+          requireEmpty: () => undefined,
         };
         engine.register(
           clusterOperations({
