@@ -112,6 +112,9 @@ describe("what is kept of virtual clusters, as files", () => {
     await put("demo", "b", "2");
     keyFiles("demo", "second");
     await saves.bringBack(clusterOf("demo"), "upgrade", work);
+    // Nor does what it had meanwhile take room.
+    const old = { key: key("b"), revision: (await storeOf("demo").revision()) - 2 };
+    await expect(storeOf("demo").range(old)).rejects.toMatchObject({ code: "store.compacted" });
     await saves.bringBack(clusterOf("demo"), "upgrade", work);
     expect([await get("demo", "a"), await get("demo", "b")]).toEqual(["1", undefined]);
     expect(readFileSync(place("demo", "pki", "ca.key"), "utf8")).toBe("ca.key first");
