@@ -1,5 +1,6 @@
 // Wires what keeps control planes there into a server: the way in to them, and, on the server that leads, the repair of those of
-// several replicas, the standbys of small stores, authorities whose time is over, room for volumes, and what nodes are told of where clusters are.
+// several replicas, the standbys of small stores, authorities whose time is over, room for volumes, records that follow tasks, and
+// what nodes are told of where clusters are.
 import { randomUUID } from "node:crypto";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { valuesOf } from "@gpve/domain/record/collection.ts";
@@ -15,6 +16,7 @@ import type { Placer } from "./application/scheduler/placer.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import type { ClusterRotations } from "./application/vcluster/cluster-rotations.ts";
 import { KeepScales } from "./application/vcluster/scale/keep-scales.ts";
+import { KeepFollowed } from "./application/vcluster/follow-task.ts";
 import { KeepRotations } from "./application/vcluster/keep-rotations.ts";
 import { KeepPlaces } from "./application/vcluster/keep-places.ts";
 import { KeepVolumeRooms } from "./application/vcluster/volumes/keep-volume-rooms.ts";
@@ -80,7 +82,8 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
       const rotations = new KeepRotations({ ...deps, rotations: parts.kinds.vclusterRotations });
       const volumeRooms = new KeepVolumeRooms({ ...deps, quotas: parts.quotas });
       const scales = new KeepScales(deps);
-      const work = [keeper, standbys, places, rotations, volumeRooms, scales];
+      const followed = new KeepFollowed(deps);
+      const work = [keeper, standbys, places, rotations, volumeRooms, scales, followed];
       return lead(
         "vcluster-replicas",
         (leading) => Promise.all(work.map((each) => each.run(leading))),

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { clusterDemand } from "./cluster-demand.ts";
+import { readVirtualClusterSpec } from "../vcluster/vcluster-spec.ts";
+import { clusterDemand, heldDemand } from "./cluster-demand.ts";
 
 test("a cluster counts as one, with the processors and the memory of its workers", () => {
   const workerSize = { cpus: 0.7, memoryBytes: 2 ** 30 };
@@ -22,4 +23,12 @@ test("what its volumes may ask for counts, also on the storage that they are on"
     storage: 7,
     "storage/fast": 7,
   });
+});
+
+test("what a backup is put in place of counts as long as it may come back", () => {
+  const spec = readVirtualClusterSpec({ workerNodes: { count: 1, resources: { cpu: "2", memory: "1Gi" } } });
+  const replaced = { ...spec, workers: 4, workerSize: { cpus: 1, memoryBytes: 2 ** 28 }, volumeBytes: 7 };
+  expect(heldDemand({ spec })).toEqual({ vcCount: 1, cpu: 2, memory: 2 ** 30 });
+  const both = { vcCount: 1, cpu: 4, memory: 2 ** 30, storage: 7 };
+  expect(heldDemand({ spec, follows: { at: 0, replaced } })).toEqual(both);
 });

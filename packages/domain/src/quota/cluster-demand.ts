@@ -1,7 +1,8 @@
 // What a virtual cluster takes of its tenant's quota: itself, and what its workers and its persistent volumes may use.
+import { heldSpec, type VirtualClusterRecord } from "../vcluster/vcluster-record.ts";
 import type { VirtualClusterSpec } from "../vcluster/vcluster-spec.ts";
 import { totalSize, totalWorkers } from "../vcluster/vnode/worker-pools.ts";
-import { type Amounts, bytesOn } from "./amounts.ts";
+import { type Amounts, bytesOn, most } from "./amounts.ts";
 
 /** `hasBytes`: what its volumes were asked for already. Without a bound, or with a lower one, they count all the same. */
 export function clusterDemand(
@@ -16,4 +17,13 @@ export function clusterDemand(
   if (totalWorkers(spec) === 0) return base;
   const { cpus, memoryBytes } = totalSize(spec);
   return { ...base, cpu: cpus, memory: memoryBytes };
+}
+
+/** What it is written down with, and what it may be again. */
+export function heldDemand(
+  record: Pick<VirtualClusterRecord, "spec" | "volumeRoom" | "follows">,
+  hasBytes = 0,
+): Amounts {
+  const specs = [record.spec, record.follows?.replaced ?? []].flat();
+  return most(...specs.map((spec) => clusterDemand(heldSpec({ ...record, spec }), hasBytes)));
 }

@@ -1,5 +1,6 @@
 // Virtual clusters as the cluster's store has them: what is wanted, and which node has it. What is, is told by that node.
 import { given } from "@gpve/contracts/given.ts";
+import type { FollowedTask } from "./backup/followed-task.ts";
 import type { ClusterSpread } from "./overlay.ts";
 import type { ClusterRecovery, ClusterStandby } from "./standby/standby.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
@@ -26,6 +27,8 @@ export interface VirtualClusterRecord {
   readonly standby?: ClusterStandby;
   /** It goes on from its standby, since its node was lost. */
   readonly recovered?: ClusterRecovery;
+  /** A task of its node that it comes to follow. */
+  readonly follows?: FollowedTask;
   /** It is being deleted: no replica of it is replaced any more, and nobody begins to follow it. */
   readonly isLeaving?: true;
   /** The request that had it made. */
@@ -67,8 +70,9 @@ export const vclusterCollection = {
     )
       throw unknownShape("a virtual cluster in the store");
     const { name, key, tenant, node, spec, spread, formerly, abandoned, isLeaving, madeBy = "" } = row;
-    const { standby, recovered, volumeRoom } = row;
-    const more = given({ key, spread, volumeRoom, formerly, abandoned, standby, recovered, isLeaving });
+    const { standby, recovered, follows, volumeRoom } = row;
+    const apart = given({ formerly, abandoned, standby, recovered, follows, isLeaving });
+    const more = { ...given({ key, spread, volumeRoom }), ...apart };
     return { name, tenant, node, spec, ...more, madeBy };
   },
 };

@@ -45,8 +45,9 @@ export async function vclusterWorld() {
       await Promise.race([task(), gone.promise]);
     },
     calls: {
-      call: async (_node, route, params) => {
-        const data = answer();
+      call: async (_node, route, params, { signal }) => {
+        const data = await answer();
+        signal.throwIfAborted();
         if (route.endsWith("/volumes")) return { data: volumes } as never;
         if (route.startsWith("GET ") && route.endsWith("/scale")) return { data: { workers } } as never;
         asked.push({ route, params });

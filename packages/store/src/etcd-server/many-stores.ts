@@ -21,6 +21,8 @@ export interface ManyStoresOptions {
   readonly folder: string;
   readonly clock: Clock;
   readonly say: (line: string) => void;
+  /** Of each database; its file goes no further. */
+  readonly maxBytes?: number;
 }
 
 interface Served {
@@ -36,6 +38,8 @@ interface Followed {
   readonly link: LinkEnd;
 }
 
+/** As an etcd of a cluster's own has. */
+const MAX_BYTES = 8 * 2 ** 30;
 /** For what the kernel does not tell of. */
 const LOOK_EVERY_MS = 1_000;
 
@@ -112,7 +116,7 @@ export class ManyStores {
   }
 
   async #serve(name: string): Promise<void> {
-    const { clock, say } = this.#options;
+    const { clock, say, maxBytes = MAX_BYTES } = this.#options;
     let store: Store | undefined;
     try {
       const lead = new LeadStream(
@@ -124,7 +128,7 @@ export class ManyStores {
         },
         this.#files.lead(name) ?? SOLO,
       );
-      store = openSqliteStore({ path: this.#path("db", name, "state.db"), clock, tap: lead });
+      store = openSqliteStore({ path: this.#path("db", name, "state.db"), clock, maxBytes, tap: lead });
       const link = await listenLink(this.#path("link", `lead-${name}.sock`), (socket) => lead.take(socket));
       this.#served.set(name, { store, lead, link });
     } catch (err) {
@@ -162,12 +166,14 @@ export class ManyStores {
   }
 
   async #follow(name: string, generation: number): Promise<void> {
-    const { clock, say } = this.#options;
+    const { clock, say, maxBytes = MAX_BYTES } = this.#options;
     let follower: Follower | undefined;
     try {
       const made = new Follower({
         path: this.#path("standby", name, "state.db"),
         generation,
+        // The same rows may lie in more pages.
+        maxBytes: maxBytes * 1.25,
         clock,
         say: (line) => say(`${name}: ${line}`),
       });

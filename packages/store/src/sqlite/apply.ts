@@ -15,6 +15,7 @@ import type {
 } from "../port.ts";
 import { compareBytes, equalBytes } from "../keys.ts";
 import { compacted, futureRevision, noLease, refusal } from "../refusals.ts";
+import type { Room } from "./room.ts";
 import { type Tables, tombstone } from "./tables.ts";
 
 export interface ApplyContext {
@@ -23,6 +24,8 @@ export interface ApplyContext {
   readonly revision: number;
   readonly compactRevision: number;
   readonly leaseExists: (id: bigint) => boolean;
+  /** Of a store that is bounded. */
+  readonly room?: Pick<Room, "require"> | undefined;
   /** Collects what happened, in order. */
   readonly events: StoreEvent[];
   /** And what has no revision. */
@@ -101,6 +104,7 @@ function choose(ctx: ApplyContext, request: TxnRequest): Plan {
 function checkPuts(ctx: ApplyContext, plan: Plan): void {
   for (const [op, nested] of plan.steps) {
     if (nested !== undefined) checkPuts(ctx, nested);
+    if (op.type === "put" || op.type === "delete") ctx.room?.require(op);
     if (op.type !== "put") continue;
     const keeps = op.ignoreValue === true || op.ignoreLease === true;
     if (keeps && ctx.tables.get(op.key) === undefined) {

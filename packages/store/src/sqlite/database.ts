@@ -113,6 +113,9 @@ function migrate(db: DatabaseSync, path: string): void {
 }
 
 function limit(db: DatabaseSync, maxBytes: number): void {
-  const pages = Math.max(1, Math.floor(maxBytes / pragma(db, "page_size")));
-  db.exec(`PRAGMA max_page_count = ${pages}`);
+  db.exec(`PRAGMA max_page_count = ${pagesIn(db, maxBytes)}`);
+}
+
+export function pagesIn(db: DatabaseSync, bytes: number): number {
+  return Math.max(1, Math.floor(bytes / pragma(db, "page_size")));
 }

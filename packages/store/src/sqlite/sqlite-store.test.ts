@@ -8,6 +8,7 @@ import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { Op, Store } from "../port.ts";
 import { prefixEnd, utf8 } from "../keys.ts";
 import { openWatch, storeConformance } from "../testing/conformance.ts";
+import { Room } from "./room.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 
 const dirs: string[] = [];
@@ -173,6 +174,49 @@ describe("SQLite store", () => {
     expect((await store.range(everything)).count).toBe(3);
     await expect(write(store, put("/big", big))).rejects.toMatchObject({ code: "store.full" });
     expect(await write(store, put("/small", "2"))).toBe(before + 3);
+  });
+
+  it("has room left for deletes and compactions where puts have none, and gets it back by them", async () => {
+    const store = open(tempFile(), { maxBytes: 1024 * 1024 });
+    const value = new Uint8Array(2_000);
+    let count = 0;
+    const fill = async (): Promise<void> => {
+      for (;;) await write(store, put(`/k/${count++}`, value));
+    };
+    await expect(fill()).rejects.toMatchObject({ code: "store.full" });
+    expect(count).toBeGreaterThan(300);
+    const change = write(store, { type: "txn", compare: [], success: [put("/k/1", "")] });
+    await expect(change).rejects.toThrow("delete what is not needed any more");
+    // What was read can be read still, and what was there be deleted one by one.
+    for (let at = 0; at < count - 1; at++)
+      expect(await write(store, { type: "delete", key: utf8(`/k/${at}`) })).toBeGreaterThan(at);
+    await expect(write(store, put("/x", value))).rejects.toMatchObject({ code: "store.full" });
+    // As the API servers of Kubernetes do.
+    const revision = await write(store, put("compact_rev_key", "1"));
+    await store.compact(revision);
+    await write(store, put("/x", value));
+    expect(store.upkeep?.size().usedBytes).toBeLessThan(256 * 1024);
+  });
+
+  it("keeps room for compactions also from those who delete without end", async () => {
+    const room = new Room({ usedPages: () => used }, "x", 6_400);
+    const refused = (op: Op): boolean => {
+      if (op.type !== "put" && op.type !== "delete") return false;
+      try {
+        room.require(op);
+        return false;
+      } catch (err) {
+        expect(err).toMatchObject({ code: "store.full" });
+        return true;
+      }
+    };
+    const ops = [put("/a", "1"), { type: "delete", key: utf8("/a") }, put("compact_rev_key", "1")] as const;
+    let used = 5_999;
+    expect(ops.map(refused)).toEqual([false, false, false]);
+    used = 6_000;
+    expect(ops.map(refused)).toEqual([true, false, false]);
+    used = 6_300;
+    expect(ops.map(refused)).toEqual([true, true, false]);
   });
 
   it("sends a watch that is too slow back to the history, losing nothing", async () => {

@@ -26,11 +26,12 @@ import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
 import { compacted, futureRevision, noLease, refusal, requireTtl } from "../refusals.ts";
 import type { CommitTap } from "../standby/commit-tap.ts";
 import { type ApplyContext, type Aside, applyTxn, deleteKeys, nothingAside, readRange } from "./apply.ts";
-import { openDatabase, sizeOf } from "./database.ts";
+import { openDatabase, pagesIn, sizeOf } from "./database.ts";
 import { DurableOrder, type Waiting } from "./durable-order.ts";
 import { hashHistory, historySource } from "./history-hash.ts";
 import { LeaseClock } from "./lease-clock.ts";
 import { fromSqlite } from "./sqlite-errors.ts";
+import { Room } from "./room.ts";
 import { Tables } from "./tables.ts";
 import { openWalSync, type WalSync } from "./wal-sync.ts";
 import { WatchHub, closedError } from "./watch-hub.ts";
@@ -39,7 +40,7 @@ export interface SqliteOptions {
   /** File name, or ":memory:". */
   readonly path: string;
   readonly clock?: Clock;
-  /** Refuse to grow beyond this, as a full disk would. */
+  /** Refuse to grow beyond this, as a full disk would; puts end before, so that deletes and compactions find room (room.ts). */
   readonly maxBytes?: number;
   /** Tests only: how the log is made durable. */
   readonly walSync?: (database: string) => WalSync;
@@ -57,8 +58,8 @@ interface Write {
 }
 
 export function openSqliteStore(options: SqliteOptions): Store {
-  const { path, clock = systemClock, walSync = openWalSync, tap } = options;
-  return new SqliteStore(openDatabase(options), path, clock, walSync(path), tap);
+  const { path, clock = systemClock, walSync = openWalSync } = options;
+  return new SqliteStore(openDatabase(options), clock, walSync(path), options);
 }
 
 class SqliteStore implements Store {
@@ -70,6 +71,7 @@ class SqliteStore implements Store {
   readonly #wal: WalSync;
   readonly #order: DurableOrder;
   readonly #tap: CommitTap | undefined;
+  readonly #room: Room | undefined;
   /** Durable, and so the one that is told. */
   #revision: number;
   /** Committed. */
@@ -79,13 +81,14 @@ class SqliteStore implements Store {
   #scheduled = false;
   #closed: AppError | undefined;
 
-  constructor(db: DatabaseSync, path: string, clock: Clock, wal: WalSync, tap: CommitTap | undefined) {
+  constructor(db: DatabaseSync, clock: Clock, wal: WalSync, { path, tap, maxBytes }: SqliteOptions) {
     this.#db = db;
     this.#path = path;
     this.#wal = wal;
     this.#tap = tap;
     this.#order = new DurableOrder(tap?.gate(wal.sync) ?? wal.sync, (err) => this.#giveUp(err));
     this.#tables = new Tables(db);
+    this.#room = maxBytes === undefined ? undefined : new Room(this.#tables, path, pagesIn(db, maxBytes));
     this.#revision = this.#tables.meta("revision");
     this.#written = this.#revision;
     this.#compacted = this.#tables.meta("compacted");
@@ -284,6 +287,7 @@ class SqliteStore implements Store {
       tables: this.#tables,
       revision,
       compactRevision: this.#compacted,
+      room: this.#room,
       leaseExists: (id) => this.#leases.has(id) && this.#tables.hasLease(id),
       events,
     };

@@ -42,6 +42,12 @@ export class Tables {
     ).run(name, value);
   }
 
+  /** Of its file, without those that are free. */
+  usedPages(): number {
+    const all = int(this.#sql("PRAGMA page_count").get()?.["page_count"]);
+    return all - int(this.#sql("PRAGMA freelist_count").get()?.["freelist_count"]);
+  }
+
   read(span: Span, options: ReadOptions): KeyValue[] {
     const { where, values } = condition(span, "h.key");
     const direction = options.descending ? "DESC" : "ASC";

@@ -3,6 +3,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Duplex } from "node:stream";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { KeyValue } from "../port.ts";
 import { openDatabase } from "../sqlite/database.ts";
@@ -15,6 +16,8 @@ export interface FollowerOptions {
   readonly path: string;
   /** Of the leader that may be followed; others are sent away. */
   readonly generation: number;
+  /** Absent: whatever its leader has. */
+  readonly maxBytes?: number;
   readonly clock: Pick<Clock, "monotonic">;
   readonly say: (line: string) => void;
 }
@@ -39,7 +42,8 @@ export class Follower {
 
   constructor(options: FollowerOptions) {
     this.#options = options;
-    this.#db = openDatabase({ path: options.path });
+    const { path, maxBytes } = options;
+    this.#db = openDatabase({ path, ...given({ maxBytes }) });
     this.#tables = new Tables(this.#db);
     this.#wal = openWalSync(options.path);
   }

@@ -66,7 +66,7 @@ type Ctx = StepContext<ClusterArgs, State>;
 export interface ClusterOperationDeps {
   readonly host: KeptClusters & ClusterGround & ClusterRuns & ClusterDoors;
   readonly phases: ClusterPhases;
-  readonly workers: Pick<Workers, "bring" | "stop" | "remove" | "giveBack" | "keepLeft">;
+  readonly workers: Pick<Workers, "bring" | "stop" | "remove" | "giveBack" | "keepLeft" | "requireEmpty">;
   /** Makes a backup the content of a cluster that has not been started yet. */
   readonly fill: (
     cluster: KeptCluster,
@@ -229,9 +229,14 @@ export function clusterOperations(deps: ClusterOperationDeps): {
         step("scale", 1, async (plain) => {
           const ctx = plain as unknown as StepContext<ScaleArgs, ScaleState>;
           const { name, workers: count, pool } = ctx.args;
-          const before = (ctx.state.before ??= workersIn(phases.require(name).spec, pool));
+          const { spec } = phases.require(name);
+          const before = (ctx.state.before ??= workersIn(spec, pool));
           await ctx.checkpoint();
-          if (!during(plain, "Scaling")) phases.go(name, "ScaleRequested");
+          if (!during(plain, "Scaling")) {
+            // It has waited for its turn: what was empty when it was asked for may not be.
+            workers.requireEmpty({ name }, withWorkers(spec, pool, count));
+            phases.go(name, "ScaleRequested");
+          }
           const kept = phases.require(name);
           const now = phases.save({ ...kept, spec: withWorkers(kept.spec, pool, count) });
           try {

@@ -39,6 +39,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
 import { catalogued, installedVersion } from "../component/find-component.ts";
+import { requireEmpty } from "../vnode/require-empty.ts";
 import { clusterWork, type NamedCluster, ownCluster } from "./asked-cluster.ts";
 import {
   CREATE_CLUSTER,
@@ -120,7 +121,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     // As many are refused as at the creation.
     const wanted = readVirtualClusterSpec(shownVirtualClusterSpec(withWorkers(spec, pool, workers)));
     if (workers > 0) requireGuard(version);
-    requireEmpty(deps.vnodes, name, wanted);
+    requireEmpty(deps.vnodes, name, extraVnodes(wanted, deps.vnodes.list(name)));
     return { name, spec, wanted };
   };
   const work =
@@ -270,19 +271,6 @@ function volumesLeft(
   return vnodes
     .list(name)
     .flatMap((vnode) => vnodes.volumes(name, vnode).map((each) => ({ vnode: vnode.name, name: each })));
-}
-
-/** A volume is a folder of its worker, and would go with it. */
-function requireEmpty(vnodes: ClusterRouteDeps["vnodes"], cluster: string, wanted: VirtualClusterSpec): void {
-  for (const vnode of extraVnodes(wanted, vnodes.list(cluster))) {
-    const has = vnodes.volumes(cluster, vnode);
-    if (has.length === 0) continue;
-    const many = has.length === 1 ? "a persistent volume" : `${has.length} persistent volumes`;
-    throw new AppError(
-      "object.conflict",
-      `${vnode.name} has ${many}, which would go with it: delete what claims it first (${has.slice(0, 3).join(", ")}; kubectl get pvc --all-namespaces)`,
-    );
-  }
 }
 
 /** A pod that may be anything is root on this machine. */

@@ -64,6 +64,19 @@ describe("workers", () => {
   });
 });
 
+describe("workers that are to go", () => {
+  test("stay with all that is on them where somebody has made a volume since that was asked for", async () => {
+    const { host, make, run, vnodes } = await world();
+    await make({ workerNodes: { count: 2 } });
+    const scaled = run(at("scale"), { workers: 1 });
+    vnodes.folders.add("demo/worker-2/pvc-1");
+    expect(await scaled).toMatch(/^failed: worker-2 has a persistent volume, which would go with it/);
+    expect(host.get("demo")).toMatchObject({ phase: "Running", spec: { workers: 2 } });
+    expect([vnodes.running.size, vnodes.folders.size]).toEqual([2, 1]);
+    expect(host.phases).not.toContain("Scaling");
+  });
+});
+
 describe("workers that do not come", () => {
   /** Nobody gets Ready meanwhile; whoever waits is woken. */
   const inVain = async ({ api, clock }: Awaited<ReturnType<typeof world>>, work: Promise<string>) => {

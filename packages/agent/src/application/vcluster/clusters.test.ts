@@ -297,6 +297,7 @@ describe("the life of a virtual cluster", () => {
           remove: async () => undefined,
           giveBack: async () => 0,
           keepLeft: async () => 0,
+          requireEmpty: () => undefined,
         };
         engine.register(
           clusterOperations({

@@ -108,6 +108,21 @@ describe("asking a node to save a cluster", () => {
     expect(submitted.at(-1)?.args).toMatchObject({ name: "0-demo-y", fill: { identity: "fresh" } });
   });
 
+  test("gives another cluster's authorities away to none whose place its backup takes", async () => {
+    const { host, routes, submitted } = await world({ ...demo, name: "0-demo-x", called: "demo" });
+    const restore = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/restore"];
+    const asked = { ...base, archive: ARCHIVE, source: "shop", spec: {}, over: true };
+    await restore({ ...asked, vcluster: "0-demo-x" }, ctx);
+    expect(submitted.at(-1)?.args).toMatchObject({ name: "0-demo-x", identity: "whole" });
+    host.save({ ...demo, name: "0-dev-y", called: "dev" });
+    await restore({ ...asked, vcluster: "0-dev-y" }, ctx);
+    expect(submitted.at(-1)?.args).toMatchObject({ name: "0-dev-y", identity: "fresh" });
+    host.save({ ...demo, name: "0-demo-z", called: "demo", tenant: "lab" });
+    await restore({ ...asked, vcluster: "0-demo-z", tenant: "lab" }, ctx);
+    expect(submitted.at(-1)?.args).toMatchObject({ name: "0-demo-z", identity: "fresh" });
+    expect(submitted.every(({ type }) => type === "vcrestoreover")).toBe(true);
+  });
+
   test("restores nothing that it would not make: a network of its own, no Kata, an issuer it does not reach", async () => {
     const { routes, submitted } = await world();
     const restore = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/restore"];

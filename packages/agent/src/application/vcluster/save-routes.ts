@@ -112,14 +112,15 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       if (totalWorkers(spec) > 0) requireGuard(version);
       if (spec.isolationLevel === "L2") await deps.requireKata();
       if (spec.oidc !== undefined) await deps.requireIssuer(spec.oidc, version);
+      // Under its own name it is itself again; under another it is somebody else.
+      const goal = calledOf(kept ?? { name, ...given({ called }) });
+      const isItself = manifest.name === goal && manifest.tenant === tenant;
+      const identity = isItself ? "whole" : "fresh";
       if (kept !== undefined)
-        return submit(RESTORE_OVER_CLUSTER, { name, archive, spec, version }, requestId, ctx);
+        return submit(RESTORE_OVER_CLUSTER, { name, archive, identity, spec, version }, requestId, ctx);
       if (before !== undefined && before.fill?.archive !== archive)
         throw new AppError("object.exists", `this node has a virtual cluster '${name}' already`);
-      // Under its own name it is itself again; under another it is somebody else.
-      const isItself =
-        manifest.name === calledOf({ name, ...given({ called }) }) && manifest.tenant === tenant;
-      const fill = { archive, identity: isItself ? "whole" : "fresh" } as const;
+      const fill = { archive, identity } as const;
       return submit(
         RESTORE_CLUSTER,
         { name, tenant, spec, version, fill, ...given({ called }) },

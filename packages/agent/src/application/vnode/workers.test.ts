@@ -153,6 +153,18 @@ describe("the workers of a cluster", () => {
     expect(vnodes.list("demo")).toEqual([]);
   });
 
+  test("that get a volume while they are drained stay, and are open again", async () => {
+    const { vnodes, api, clock, ctx, workers } = world();
+    await advancing(clock, workers.bring(clusterWith(2), ctx));
+    api.pods.push({ namespace: "default", name: "web", node: "worker-2" });
+    const isDrained = () => api.log.some((line) => line.endsWith("/eviction"));
+    vnodes.volumes = (_cluster, { name }) => (isDrained() && name === "worker-2" ? ["pvc-1"] : []);
+    const scaled = advancing(clock, workers.bring(clusterWith(1), ctx));
+    await expect(scaled).rejects.toThrow("worker-2 has a persistent volume, which would go with it");
+    expect([...vnodes.kept.keys()]).toEqual(["demo/worker-1", "demo/worker-2"]);
+    expect([vnodes.running.size, api.nodes.get("worker-2")?.unschedulable]).toEqual([2, false]);
+  });
+
   test("that go are cordoned and drained first, and leave nothing", async () => {
     const { workers, vnodes, api, ctx, clock, lines } = world();
     await workers.bring(clusterWith(2), ctx);

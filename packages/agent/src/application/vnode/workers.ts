@@ -20,6 +20,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { StepContext } from "@gpve/kit/operation/definition.ts";
 import { drainNode } from "./drain-node.ts";
 import { judgeObjects } from "./judge-objects.ts";
+import { requireEmpty } from "./require-empty.ts";
 import { expectStatus, registerNode } from "./register-node.ts";
 import { standGuard } from "./stand-guard.ts";
 
@@ -104,7 +105,13 @@ export class Workers {
     }
   }
 
-  /** Cordoned, drained, then gone without a trace. */
+  /** Throws where somebody has volumes on those that such a spec has none of any more. */
+  requireEmpty({ name }: Pick<KeptCluster, "name">, spec: KeptCluster["spec"]): void {
+    const { vnodes } = this.#deps;
+    requireEmpty(vnodes, name, extraVnodes(spec, vnodes.list(name)));
+  }
+
+  /** Cordoned, drained, then gone without a trace. One that has got a volume until then stays. */
   async drop(cluster: KeptCluster, vnode: KeptVnode, ctx: StepContext): Promise<void> {
     const { vnodes, api, clock } = this.#deps;
     const call = (request: Parameters<ClusterApi>[1]) => api(cluster, request, ctx.signal);
@@ -118,6 +125,14 @@ export class Workers {
     await tried(() =>
       drainNode(call, vnode.name, { clock, signal: ctx.signal, log: ctx.log, warn: ctx.warn }),
     );
+    try {
+      requireEmpty(vnodes, cluster.name, [vnode]);
+    } catch (err) {
+      await registerNode(api, cluster, vnode, ctx.signal).catch((refusal: unknown) => {
+        ctx.warn(`${vnode.name} stays, and cordoned: ${messageOf(refusal)}`);
+      });
+      throw err;
+    }
     vnodes.save(cluster.name, { ...vnode, isWanted: false });
     await vnodes.stop(cluster, vnode);
     for (const path of [
@@ -183,6 +198,7 @@ export class Workers {
   async #dropExtra(cluster: KeptCluster, ctx: StepContext): Promise<void> {
     const { vnodes } = this.#deps;
     const extra = extraVnodes(cluster.spec, vnodes.list(cluster.name));
+    requireEmpty(vnodes, cluster.name, extra);
     for (const vnode of extra.toReversed()) await this.drop(cluster, vnode, ctx);
     if (extra.length > 0) await vnodes.route(cluster);
   }

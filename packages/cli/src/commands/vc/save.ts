@@ -73,7 +73,7 @@ export const vcRestore: CommandSpec = {
   name: "vc restore",
   summary: "make a virtual cluster of a backup",
   details:
-    "Under its old name it is what it was, and old kubeconfigs are good again; under another name it has authorities of its own. With --over the cluster of that name is lost; it comes back when the backup cannot be started.",
+    "Under its old name it is what it was, and old kubeconfigs are good again; under another name it has authorities of its own. With --over the cluster of that name is lost; it comes back when the backup cannot be started. Of another cluster's backup it keeps its own authorities.",
   arguments: [{ name: "<name>", about: "the virtual cluster that it becomes" }],
   options: [
     {

@@ -13,7 +13,7 @@ import {
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { resourceCollection, sidOf } from "@gpve/domain/ha/collections.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import { clusterDemand } from "@gpve/domain/quota/cluster-demand.ts";
+import { heldDemand } from "@gpve/domain/quota/cluster-demand.ts";
 import { claimOf } from "@gpve/domain/quota/guest-demand.ts";
 import { isWithin, tenantsOf, type Quota } from "@gpve/domain/quota/quota.ts";
 import { leftOf, type Reservation, type ReservationFacts } from "@gpve/domain/quota/reservation.ts";
@@ -21,7 +21,7 @@ import { usageOf, usesOf, type Member } from "@gpve/domain/quota/usage.ts";
 import type { Charge } from "@gpve/domain/quota/verdict.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
-import { heldSpec, vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { volumeBytesOf } from "../vcluster/volumes/volume-bytes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
@@ -105,7 +105,7 @@ export class QuotaView {
         // No guest: no id that a guest could have.
         vmid: -1 - index,
         pool: value.tenant,
-        demand: clusterDemand(heldSpec(value), volumeBytesOf(this.#deps.board, value)),
+        demand: heldDemand(value, volumeBytesOf(this.#deps.board, value)),
         tags: [],
         running: true,
       }));

@@ -46,6 +46,7 @@ async function world() {
   const asked: { route: string; params: Record<string, unknown> }[] = [];
   const backups = new Map<string, VclusterBackupRow[]>();
   const refuse = new Map<string, AppError>();
+  let finding: () => Promise<void> = () => Promise.resolve();
   let saved: object = { workerNodes: { count: 1 }, node: "gone" };
   let task: () => Promise<void> = () => Promise.resolve();
   const deps = {
@@ -55,10 +56,17 @@ async function world() {
     quotas: server.quotas.view,
     taskEnd: () => task(),
     calls: {
-      call: async (at: string, route: string, params: unknown) => {
+      call: async (
+        at: string,
+        route: string,
+        params: unknown,
+        { signal }: Pick<RequestContext, "signal">,
+      ) => {
         asked.push({ route, params: params as Record<string, unknown> });
         const refused = refuse.get(route.slice(route.lastIndexOf("/") + 1));
         if (refused !== undefined) throw refused;
+        if (route.includes("archive") || route.endsWith("/upgrade")) await finding();
+        signal.throwIfAborted();
         if (route.endsWith("/backups")) return { data: backups.get(at) ?? [] } as never;
         return { data: route.includes("archive") ? { spec: saved } : UPID } as never;
       },
@@ -81,8 +89,11 @@ async function world() {
   await vclusters.create({ name: "demo", namespace: "a", spec: {} }, ctx);
   const key = (name: string, tenant = "a") => clusterKeyFor(cacheReader(server.records), { tenant, name });
   const specOf = (name: string) => server.records.collection(vclusterCollection).get(key(name))?.value.spec;
+  const follows = () => vclusters.require(key("demo")).follows;
   return {
     records: server.records,
+    follows,
+    settled: () => expect.poll(follows).toBeUndefined(),
     board: server.board,
     clock,
     backups,
@@ -93,6 +104,9 @@ async function world() {
     asked,
     refuse,
     specOf,
+    whileFound: (happens: () => Promise<void>): void => {
+      finding = happens;
+    },
     says: (spec: object): void => {
       saved = spec;
     },
@@ -104,6 +118,8 @@ async function world() {
 
 const restore = (saves: ClusterSaves, name: string, more: object = {}) =>
   saves.restore({ name, tenant: "a" }, { archive: ARCHIVE, ...more }, ctx, "r2");
+
+const workersOf = (count: number) => ({ count, resources: { cpu: "1" } });
 
 describe("saves of virtual clusters at a server", () => {
   test("a backup goes to the storage for backups where none is named", async () => {
@@ -166,12 +182,13 @@ describe("saves of virtual clusters at a server", () => {
   });
 
   test("what is there is replaced only when that is said, and stays when the node refuses", async () => {
-    const { alone, saves, asked, refuse, specOf, key } = await world();
+    const { alone, saves, asked, refuse, specOf, key, settled } = await world();
     await expect(restore(saves, "demo")).rejects.toThrow("already exists");
     await restore(saves, "demo", { over: true });
     expect(asked.at(-1)?.params).toMatchObject({ vcluster: key("demo"), over: true });
     expect(alone).toEqual([key("demo")]);
     expect(specOf("demo")).toMatchObject({ workers: 1 });
+    await settled();
     refuse.set("restore", new AppError("request.invalid", "no"));
     await expect(restore(saves, "demo", { over: true, workers: 2 })).rejects.toThrow("no");
     expect(specOf("demo")).toMatchObject({ workers: 1 });
@@ -179,6 +196,65 @@ describe("saves of virtual clusters at a server", () => {
     refuse.set("restore", new AppError("operation.cancelled", "the client hung up"));
     await expect(restore(saves, "demo", { over: true, workers: 2 })).rejects.toThrow("hung up");
     expect(specOf("demo")).toMatchObject({ workers: 2 });
+  });
+
+  test("what was there counts until it is known that it does not come back", async () => {
+    const { saves, specOf, says, ends, vclusters, settled, key, clock, board } = await world();
+    says({ workerNodes: workersOf(3) });
+    await restore(saves, "demo", { over: true });
+    await settled();
+    const end = Promise.withResolvers<void>();
+    ends(() => end.promise);
+    await restore(saves, "demo", { over: true, workers: 0 });
+    expect(specOf("demo")).toMatchObject({ workers: 0 });
+    const spec = { workerNodes: workersOf(2) };
+    const other = () =>
+      vclusters.create({ name: "other", namespace: "a", spec }, { ...ctx, requestId: "r3" });
+    await expect(other()).rejects.toThrow(/cpu of tenant 'a': used 3, asked 2, hard 4/);
+    // Nor is it forgotten by asking again.
+    let refusal = "";
+    const again = restore(saves, "demo", { over: true, workers: 0 }).catch((err: unknown) => {
+      refusal = String(err);
+    });
+    await expect
+      .poll(async () => {
+        await clock.advance(1_000);
+        return refusal;
+      })
+      .toContain(
+        `a backup is being put in place of virtual cluster 'demo': wait for the end of that (${UPID})`,
+      );
+    await again;
+    board.accept(reportOf([], clock.now()));
+    end.reject(new AppError("operation.failed", "stopped by user"));
+    await settled();
+    expect(specOf("demo")).toMatchObject({ workers: 3 });
+    await expect(other()).rejects.toThrow(/used 3, asked 2/);
+    ends(() => Promise.resolve());
+    await restore(saves, "demo", { over: true, workers: 0 });
+    await settled();
+    await other();
+    expect([specOf("demo"), vclusters.require(key("other")).spec]).toMatchObject([
+      { workers: 0 },
+      { workers: 2 },
+    ]);
+  });
+
+  test("what takes another's place is judged by what that has by then", async () => {
+    const { saves, says, vclusters, settled, key, records, whileFound } = await world();
+    says({ workerNodes: workersOf(3) });
+    await restore(saves, "demo", { over: true });
+    await settled();
+    whileFound(async () => {
+      await records.transact((tx) => {
+        const now = tx.get(vclusterCollection, key("demo"))?.value;
+        if (now !== undefined)
+          tx.put(vclusterCollection, key("demo"), { ...now, spec: { ...now.spec, workers: 0 } });
+      });
+      const spec = { workerNodes: workersOf(3) };
+      await vclusters.create({ name: "other", namespace: "a", spec }, { ...ctx, requestId: "r3" });
+    });
+    await expect(restore(saves, "demo", { over: true })).rejects.toThrow(/used 3, asked 3, hard 4/);
   });
 
   test("whoever may not is refused before anything is written", async () => {
@@ -387,6 +463,29 @@ describe("saves of virtual clusters at a server", () => {
     ends(() => Promise.resolve());
     await saves.upgrade(key("demo"), { version: "1.36", drain: false }, ctx, "r3");
     await expect.poll(() => specOf("demo")?.kubernetesVersion).toBe("1.36");
+  });
+
+  test("an upgrade is in the record, so that another server writes down its end; one that is refused is not", async () => {
+    const { saves, specOf, ends, refuse, follows, key } = await world();
+    refuse.set("upgrade", new AppError("object.conflict", "not now"));
+    const upgrade = (id: string) => saves.upgrade(key("demo"), { version: "1.36", drain: false }, ctx, id);
+    await expect(upgrade("r2")).rejects.toThrow("not now");
+    expect(follows()).toBeUndefined();
+    refuse.clear();
+    ends(() => new Promise(() => undefined));
+    await upgrade("r3");
+    expect(follows()).toMatchObject({ upid: UPID, kubernetesVersion: "1.36" });
+    expect(specOf("demo")?.kubernetesVersion).toBe("");
+  });
+
+  test("an upgrade whose client hangs up when its node has begun is in the record too", async () => {
+    const { saves, follows, key, ends, whileFound } = await world();
+    const client = new AbortController();
+    ends(() => new Promise(() => undefined));
+    whileFound(async () => client.abort(new AppError("operation.cancelled", "hung up")));
+    const asking = { ...ctx, signal: client.signal };
+    await saves.upgrade(key("demo"), { version: "1.36", drain: false }, asking, "r2");
+    expect(follows()).toMatchObject({ upid: UPID });
   });
 
   test("an upgrade that is refused leaves its etcd its standby", async () => {

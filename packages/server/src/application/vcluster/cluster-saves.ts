@@ -15,6 +15,7 @@ import type { RequestContext, RequestLogger } from "@gpve/domain/request/context
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
 import { restoredSpec } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
 import type { ClusterIdentity } from "@gpve/domain/vcluster/cluster-key.ts";
+import { followed } from "@gpve/domain/vcluster/backup/followed-task.ts";
 import { overlayOn } from "@gpve/domain/vcluster/overlay.ts";
 import {
   keyOf,
@@ -26,7 +27,7 @@ import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vc
 import { totalSize } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { Records } from "@gpve/store/records/port.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
@@ -36,6 +37,7 @@ import { clusterKeyOf, onlyOne } from "./cluster-names.ts";
 import { requireRoom } from "./cluster-room.ts";
 import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
+import { awaitFollowed, followTask, settledRecord } from "./follow-task.ts";
 import { listBackups, listLeftBackups, tenantsWithBackups } from "./list-backups.ts";
 import { noteVolumes } from "./volumes/note-volumes.ts";
 import { requireNode, requireRoomOn } from "./placing/named-node.ts";
@@ -152,28 +154,23 @@ export class ClusterSaves {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { calls, vclusters, records, taskEnd, log, shutdown, upgrades } = this.#deps;
+    const { calls, vclusters, upgrades } = this.#deps;
     const record = vclusters.require(key);
-    const { name, node, tenant } = record;
+    const { node, tenant } = record;
     if (record.spread !== undefined) return upgrades.begin(record, { version, drain }, ctx, requestId);
     // What is refused takes no standby away.
     const path = "GET /gpve/nodes/{node}/vclusters/{vcluster}/upgrade-path" as const;
     await calls.call(node, path, { vcluster: key, tenant, version }, ctx);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
     const params = { vcluster: key, tenant, version, drain, requestId };
-    await this.#deps.standDown(key, { requestId: `${requestId}-alone`, signal: ctx.signal });
-    const { data } = await calls.call(node, route, params, ctx);
-    const noted = taskEnd(data, shutdown).then(
-      () =>
-        records.transact((tx) => {
-          const now = tx.get(vclusterCollection, key)?.value;
-          if (now === undefined) return;
-          tx.put(vclusterCollection, key, { ...now, spec: { ...now.spec, kubernetesVersion: version } });
-        }),
-      (err: unknown) => log.info({ err: messageOf(err) }, `virtual cluster ${name} stays what it was`),
+    return this.#followed(
+      record,
+      { ...ctx, requestId },
+      {
+        note: (_tx, now, at) => ({ ...now, follows: { at, kubernetesVersion: version } }),
+        ask: async (asking) => (await calls.call(node, route, params, asking)).data,
+      },
     );
-    background(log, `upgrade of virtual cluster ${name}`, noted);
-    return data;
   }
 
   /** A new certificate authority, or the end of the trust in the one before; answers with the UPID. */
@@ -221,7 +218,7 @@ export class ClusterSaves {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { calls, quotas } = this.#deps;
+    const { calls, quotas, board } = this.#deps;
     const { name, tenant, node } = before;
     // What was allowed when the backup was made may not be now.
     const spec = boundedVolumes(quotas, tenant, saved);
@@ -232,49 +229,68 @@ export class ClusterSaves {
     const view = requireNode(this.#deps, { ...after, node });
     // What is lost gives its room back: a node that is short of memory is no reason to keep it as it is.
     if (totalSize(after).memoryBytes > totalSize(before.spec).memoryBytes) requireRoomOn(view, after);
-    await this.#setSpec(before, before.spec, after);
+    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
+    const params = { vcluster: keyOf(before), tenant, archive, source, spec, over: true, requestId };
+    const hasBytes = volumeBytesOf(board, before);
+    return this.#followed(
+      before,
+      { ...ctx, requestId },
+      {
+        note: (tx, now, at) => {
+          const what = `restore virtual cluster ${name}`;
+          requireRoom(tx, quotas, { what, tenant, before: now.spec, after, hasBytes });
+          return { ...now, spec: after, follows: { at, replaced: now.spec } };
+        },
+        ask: async (asking) => (await calls.call(node, route, params, asking)).data,
+      },
+    );
+  }
+
+  /** Work of its node that its record is to follow; answers with the UPID. One after the other: of two at once nobody could say
+   * what it is. */
+  async #followed(
+    record: VirtualClusterRecord,
+    ctx: RequestContext,
+    work: {
+      /** What is written down before its node is asked. */
+      readonly note: (tx: Tx, now: VirtualClusterRecord, at: number) => VirtualClusterRecord;
+      readonly ask: (ctx: RequestContext) => Promise<string>;
+    },
+  ): Promise<string> {
+    const { records, clock, standDown, log, shutdown } = this.#deps;
+    const { name } = record;
+    const key = keyOf(record);
+    await awaitFollowed(this.#deps, record, ctx.signal);
+    await records.transact((tx) => {
+      const found = tx.get(vclusterCollection, key)?.value;
+      if (found === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
+      const at = clock.now();
+      tx.put(vclusterCollection, key, work.note(tx, settledRecord(tx, found, at), at));
+    });
+    const change = (to: (now: VirtualClusterRecord) => VirtualClusterRecord): Promise<void> =>
+      records.transact((tx) => {
+        const now = tx.get(vclusterCollection, key)?.value;
+        if (now !== undefined) tx.put(vclusterCollection, key, to(now));
+      });
+    let isAsked = false;
+    let upid: string;
     try {
-      const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
-      const params = { vcluster: keyOf(before), tenant, archive, source, spec, over: true, requestId };
-      const alone = { requestId: `${requestId}-alone`, signal: ctx.signal };
-      await this.#deps.standDown(keyOf(before), alone);
-      const { data } = await calls.call(node, route, params, ctx);
-      const { taskEnd, log, shutdown } = this.#deps;
-      const watched = taskEnd(data, shutdown).catch(() => this.#setBack(before));
-      background(log, `restore of virtual cluster ${name}`, watched);
-      return data;
+      await standDown(key, { requestId: `${ctx.requestId}-alone`, signal: ctx.signal });
+      isAsked = true;
+      // Whoever hangs up would not know whether it has begun.
+      upid = await work.ask({ ...ctx, signal: shutdown });
     } catch (err) {
       // Where the node may have begun, what it makes counts.
-      if (isRefusal(err)) await this.#setSpec(before, after, before.spec);
+      if (!isAsked || isRefusal(err)) await change((now) => followed(now, false));
       throw err;
     }
-  }
-
-  /** The one before is there again, whether or not there is room for it. */
-  async #setBack(before: VirtualClusterRecord): Promise<void> {
-    if (this.#deps.shutdown.aborted) return;
-    const key = keyOf(before);
-    await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, key)?.value;
-      if (now !== undefined) tx.put(vclusterCollection, key, { ...now, spec: before.spec });
-    });
-  }
-
-  async #setSpec(
-    record: VirtualClusterRecord,
-    before: VirtualClusterSpec,
-    after: VirtualClusterSpec,
-  ): Promise<void> {
-    const { records, board, quotas } = this.#deps;
-    const { name, tenant } = record;
-    const key = keyOf(record);
-    const hasBytes = volumeBytesOf(board, record);
-    await records.transact((tx) => {
-      const now = tx.get(vclusterCollection, key)?.value;
-      if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
-      requireRoom(tx, quotas, { what: `restore virtual cluster ${name}`, tenant, before, after, hasBytes });
-      tx.put(vclusterCollection, key, { ...now, spec: after });
-    });
+    await change(({ follows, ...now }) => ({
+      ...now,
+      ...given({ follows: follows && { ...follows, upid } }),
+    }));
+    const following = followTask(this.#deps, key, upid, shutdown);
+    background(log, `what follows a task of virtual cluster ${name}`, following);
+    return upid;
   }
 
   /** A node that sees the archive, and what the archive says of the cluster. */

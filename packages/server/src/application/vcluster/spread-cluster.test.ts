@@ -175,6 +175,23 @@ describe("a cluster on several nodes", () => {
     await close();
   });
 
+  test("of which a part has gone is not looked after as if all of it were there", async () => {
+    const { create, clusters, refusing, told, close } = await world();
+    await create();
+    refusing.add("b DELETE");
+    await expect(clusters.remove("demo", ctx)).rejects.toThrow("no VXLAN");
+    expect(
+      told()
+        .filter((line) => line.includes("DELETE"))
+        .map((line) => line[0]),
+    ).toEqual(["c", "b"]);
+    expect(clusters.require("demo").isLeaving).toBe(true);
+    refusing.clear();
+    await clusters.remove("demo", ctx);
+    expect(() => clusters.require("demo")).toThrow("there is no");
+    await close();
+  });
+
   test("is scaled on none of them where one cannot, and its room is not taken", async () => {
     const { create, clusters, told, asked, refusing, close } = await world();
     await create();

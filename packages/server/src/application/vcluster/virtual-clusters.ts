@@ -37,6 +37,7 @@ import { forgetDecisions, writeDecisions } from "./placing/cluster-decisions.ts"
 import { type PlacedNew, placeNew } from "./placing/place-new.ts";
 import type { SeenFrom } from "./placing/restored-place.ts";
 import { answeringNode, passingServer, requireAlone, workingNodes } from "./replicas/replica-nodes.ts";
+import { leaveUnwanted } from "./removal/leave-unwanted.ts";
 import { removeCluster, type RemoveDeps, removeFrom } from "./removal/remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
@@ -73,7 +74,7 @@ export class VirtualClusters {
 
   /** Writes it down and tells its node; answers with the UPID when the node has begun. */
   async create({ name, namespace, spec: asked, from }: NewCluster, ctx: RequestContext): Promise<string> {
-    const { records, calls } = this.#deps;
+    const { records } = this.#deps;
     const tenant = namespace ?? DEFAULT_TENANT;
     const spec = boundedVolumes(this.#deps.quotas, tenant, asked);
     const wanted = readVirtualClusterSpec(spec);
@@ -90,6 +91,21 @@ export class VirtualClusters {
       allow: (nodes) => nodes.forEach((node) => requireWaysOut(node, wanted, ctx)),
       write: (tx, placed) => this.#write(tx, { ...cluster, madeBy: ctx.requestId }, placed),
     });
+    // It counts from now on, whoever hangs up.
+    const asking = { ...ctx, signal: this.#deps.shutdown };
+    const upid = await this.#tell(record, { spec, ...given({ from }) }, asking);
+    const now = await leaveUnwanted(this.#deps, record, nodesOf(record), asking);
+    if (now?.madeBy === record.madeBy) return upid;
+    throw new AppError("object.conflict", `virtual cluster '${name}' was deleted while it was made`);
+  }
+
+  /** Its nodes, for the first time; answers with the UPID. */
+  async #tell(
+    record: VirtualClusterRecord,
+    { spec, from }: Pick<NewCluster, "spec" | "from">,
+    ctx: RequestContext,
+  ): Promise<string> {
+    const { records, calls } = this.#deps;
     const { node, spread } = record;
     const words = nodeWords(record);
     try {

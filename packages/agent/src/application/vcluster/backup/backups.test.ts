@@ -205,7 +205,13 @@ describe("backup of a virtual cluster", () => {
 
 describe("a backup in place of a cluster", () => {
   const restored = { ...spec, workers: 0, dnsDomain: "old.local" };
-  const args = { name: "demo", archive: `local:backup/${old(1)}`, spec: restored, version: "1.36.3" };
+  const args = {
+    name: "demo",
+    archive: `local:backup/${old(1)}`,
+    identity: "whole",
+    spec: restored,
+    version: "1.36.3",
+  } as const;
   const prepare = async (cluster: KeptCluster = demo) => {
     const all = world(cluster);
     await all.saves.pack({ ...demo, spec: restored, version: "1.36.3" }, `/dump/${old(1)}`);
@@ -226,6 +232,16 @@ describe("a backup in place of a cluster", () => {
     expect(all.saves.identities.get("demo")).toBe("whole");
     expect(all.host.get("demo")).toMatchObject({ phase: "Running", version: "1.36.3", isWanted: true });
     expect([all.saves.kept.size, all.saves.away.size, all.vnodes.list("demo").length]).toEqual([0, 0, 0]);
+  });
+
+  test("is what runs then with the keys of the one before, where it is another's", async () => {
+    const all = await prepare();
+    const fresh = { ...args, identity: "fresh" };
+    expect(await ended(restoreOverOperation(all), RESTORE_OVER_CLUSTER, fresh)).toMatchObject({
+      state: "done",
+    });
+    expect(all.saves.contents.get("demo")).toBe("then");
+    expect(all.saves.identities.get("demo")).toBe("fresh");
   });
 
   test("that cannot be read lets the one before go on as it was", async () => {

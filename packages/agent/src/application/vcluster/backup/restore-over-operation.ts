@@ -4,6 +4,7 @@
 //   stop ──> put away ──> fill ──> start ──> forget
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ClusterSaves, SaveWork } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
+import type { Identity } from "@gpve/domain/vcluster/backup/identity.ts";
 import type { ClusterRuns, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
@@ -18,6 +19,8 @@ export interface RestoreOverArgs {
   readonly name: string;
   /** Its volume. */
   readonly archive: string;
+  /** "fresh" of another cluster: this one keeps the authorities that it has. */
+  readonly identity: Identity;
   readonly spec: VirtualClusterSpec;
   readonly version: string;
 }
@@ -99,13 +102,13 @@ export function restoreOverOperation(deps: RestoreOverDeps): OperationDefinition
         name: "fill",
         weight: 3,
         run: async (ctx) => {
-          const { name, archive, spec, version } = ctx.args;
+          const { name, archive, identity, spec, version } = ctx.args;
           ctx.state.isGone = true;
           await ctx.checkpoint();
           const keysAt = ctx.clock.now();
           const cluster = phases.save({ ...phases.require(name), spec, version, keysAt });
           for (const vnode of vnodes.list(name)) await vnodes.remove(cluster, vnode);
-          await saves.unpack(cluster, await deps.places.file(archive), "whole", workOf(ctx));
+          await saves.unpack(cluster, await deps.places.file(archive), identity, workOf(ctx));
         },
         undo: async (ctx) => {
           const { before } = ctx.state;

@@ -10,6 +10,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { requireUpgradePath } from "@gpve/domain/vcluster/upgrade-path.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
@@ -77,10 +78,12 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
       await between();
       const cluster = phases.save({ ...phases.require(name), version });
       await host.start(cluster, ctx.signal, ctx.log);
-      await requireHealthy(deps, cluster, ctx, limits.settleMs);
-      // Each version keeps its guard in its own way, and replicas of the one before need theirs.
+      await host.furnish(cluster, ctx.signal);
+      // Each version keeps its guard in its own way, and replicas of the one before need theirs. Workers are there: nothing is
+      // waited for before it stands.
       if (deps.vnodes.list(name).length > 0)
         await standGuard(deps.api, cluster, ctx, { keepsObjects: isReplica });
+      await requireHealthy(deps, cluster, ctx, limits.settleMs);
       const { isSwitching: _done, ...settled } = phases.require(name);
       phases.save(settled);
     } finally {
@@ -103,6 +106,9 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
         run: async (ctx) => {
           const { name, version } = ctx.args;
           const cluster = phases.require(name);
+          // It has waited for its turn: the one before may have been an upgrade too. Of its parts a server has judged it.
+          if (ctx.args.part === undefined && ctx.state.from === undefined)
+            requireUpgradePath(name, cluster.version, version);
           ctx.state.from ??= ctx.args.part?.from ?? cluster.version;
           await deps.ensureComponent("kubernetes", version, ctx);
           if (does(ctx.args, "control plane")) saves.drop(name, SAVED);

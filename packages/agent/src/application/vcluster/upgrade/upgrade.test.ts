@@ -36,6 +36,7 @@ class World {
   /** The old version was left without what guards it. */
   unguarded = false;
   readonly deleted: string[] = [];
+  readonly asked: string[] = [];
   #asked = 0;
   readonly phases: ClusterPhases;
   readonly vnodes: FakeVnodeHost;
@@ -70,6 +71,7 @@ class World {
 
   readonly api: ClusterApi = async (cluster, request) => {
     const { method, path, body } = request;
+    this.asked.push(`${method} ${path}`);
     this.unguarded ||= method === "DELETE" && cluster.version === "1.35.4";
     if (method === "DELETE") this.deleted.push(path);
     const guarded = guardAnswer(request, cluster.version);
@@ -134,6 +136,29 @@ describe("an upgrade", () => {
     expect(world.held).toEqual(["hold demo", "unhold demo"]);
     expect(world.cordoned.size).toBe(0);
     expect(world.saves.kept.get("demo/upgrade")).toBe("written by 1.35");
+  });
+
+  test("that has waited for another one is judged by what runs then, and takes nothing of that back", async () => {
+    const world = new World();
+    expect((await world.upgrade()).state).toBe("done");
+    for (const [version, why] of [
+      ["1.35.6", "versions do not go back"],
+      ["1.36.4", "that is what it runs"],
+    ] as const) {
+      const { state, error } = await world.upgrade({ ...args, version });
+      expect([state, error]).toEqual(["failed", expect.stringContaining(why)]);
+    }
+    expect(world.host.get("demo")).toMatchObject({ phase: "Running", version: "1.36.4" });
+    expect([...world.kubelets.values()]).toEqual(["1.36.4", "1.36.4"]);
+    expect(world.saves.kept.get("demo/upgrade")).toBe("written by 1.35");
+  });
+
+  test("has its guard stand before anything is waited for, as its workers are there", async () => {
+    const world = new World();
+    await world.upgrade();
+    const guarded = world.asked.indexOf("POST /api/v1/namespaces/default/pods?dryRun=All");
+    expect(guarded).toBeGreaterThanOrEqual(0);
+    expect(world.asked.indexOf("GET /version")).toBeGreaterThan(guarded);
   });
 
   test("whose API server does not start returns by itself, store included", async () => {

@@ -112,6 +112,9 @@ describe("what is kept of virtual clusters, as files", () => {
     await put("demo", "b", "2");
     keyFiles("demo", "second");
     await saves.bringBack(clusterOf("demo"), "upgrade", work);
+    // Nor does what it had meanwhile take room.
+    const old = { key: key("b"), revision: (await storeOf("demo").revision()) - 2 };
+    await expect(storeOf("demo").range(old)).rejects.toMatchObject({ code: "store.compacted" });
     await saves.bringBack(clusterOf("demo"), "upgrade", work);
     expect([await get("demo", "a"), await get("demo", "b")]).toEqual(["1", undefined]);
     expect(readFileSync(place("demo", "pki", "ca.key"), "utf8")).toBe("ca.key first");
@@ -142,6 +145,12 @@ describe("what is kept of virtual clusters, as files", () => {
     expect(() => readFileSync(place("other", "pki", "ca.key"))).toThrow("ENOENT");
     await saves.unpack(clusterOf("again"), path, "whole", work);
     expect(readFileSync(place("again", "pki", "sa.key"), "utf8")).toBe("sa.key first");
+    // Where it takes the place of one that has authorities, those stay.
+    writeFileSync(place("other", "pki", "ca.key"), "ca.key of other");
+    writeFileSync(place("other", "pki", "encryption.json"), "encryption.json of other");
+    await saves.unpack(clusterOf("other"), path, "fresh", work);
+    expect(readFileSync(place("other", "pki", "ca.key"), "utf8")).toBe("ca.key of other");
+    expect(readFileSync(place("other", "pki", "encryption.json"), "utf8")).toBe("encryption.json first");
     await saves.discard(path);
     await expect(saves.manifest(path)).rejects.toThrow("is no backup of a virtual cluster");
   });

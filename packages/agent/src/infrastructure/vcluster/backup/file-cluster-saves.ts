@@ -19,6 +19,7 @@ import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { backupStore, restoreBackup, verifyBackup } from "@gpve/store/backup/backup.ts";
@@ -207,7 +208,16 @@ export class FileClusterSaves implements ClusterSaves {
     await verifyBackup(file);
     loadKeys(join(folder, KEYS), this.#place(cluster.name, "pki"), identity);
     const { count, revision } = await this.#deps.withStore(cluster, signal, async (store) => {
-      await store.txn({ compare: [], success: [{ type: "delete", ...EVERYTHING }] });
+      const { revision: emptied } = await store.txn({
+        compare: [],
+        success: [{ type: "delete", ...EVERYTHING }],
+      });
+      // What was there takes its room until then, and both may be more than a store has.
+      await store
+        .compact(emptied, { signal })
+        .catch((err: unknown) =>
+          ignore(err, "where there is room for both it is not needed, else the fill says so"),
+        );
       return restoreBackup(file, store, { signal });
     });
     say(`its store has the ${count} keys of revision ${revision}`);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import { quietKinds } from "../../../testing/quiet-kinds.ts";
 import { reportOf } from "../../../testing/quota-world.ts";
 import { context, UPID, vclusterWorld as world } from "../../../testing/vcluster-world.ts";
@@ -32,6 +33,39 @@ describe("virtual clusters that are deleted", () => {
     board.accept({ ...reportOf([], clock.now()), vclusters });
     await clusters.remove("demo", context("d"));
     expect([names(), asked.at(-1)?.params]).toEqual([[], expect.not.objectContaining({ force: true })]);
+  });
+
+  test("go to the end also where whoever asked hangs up in the midst of it", async () => {
+    const { create, clusters, names, key, ends } = await world();
+    await create("demo", "b");
+    const client = new AbortController();
+    const gone = Promise.withResolvers<void>();
+    ends(async () => {
+      client.abort(new AppError("operation.cancelled", "the client closed the connection"));
+      await gone.promise;
+    }, 0);
+    const asking = { ...context("d"), signal: client.signal };
+    await expect(clusters.remove(key("demo"), asking)).rejects.toThrow("closed the connection");
+    expect([names(), clusters.require(key("demo")).isLeaving]).toEqual([["demo"], true]);
+    gone.resolve();
+    await expect.poll(names).toEqual([]);
+  });
+
+  test("stay as they are where their node refuses, and go on going where that is not known", async () => {
+    const { create, clusters, key, answers } = await world();
+    await create("demo", "b");
+    const failing = (err: Error) => {
+      let calls = 0;
+      answers(() => {
+        if (calls++ > 0) throw err;
+        return UPID;
+      });
+      return expect(clusters.remove(key("demo"), context("d"))).rejects.toThrow(err.message);
+    };
+    await failing(new AppError("object.conflict", "it has a volume"));
+    expect(clusters.require(key("demo"))).not.toHaveProperty("isLeaving");
+    await failing(new AgentUnreachable(596, "Connection timed out"));
+    expect(clusters.require(key("demo")).isLeaving).toBe(true);
   });
 
   test("on a node of an older version are judged by what that has told", async () => {

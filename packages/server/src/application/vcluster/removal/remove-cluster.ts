@@ -5,7 +5,6 @@ import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { leftClusterCollection, leftClusterId } from "@gpve/domain/vcluster/standby/left-cluster.ts";
-import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { standbyLineId } from "@gpve/domain/vcluster/standby/standby.ts";
 import {
   keyOf,
@@ -13,9 +12,10 @@ import {
   vclusterCollection,
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
-import { ignore } from "@gpve/kit/background.ts";
+import { background, ignore } from "@gpve/kit/background.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import type { NodeCalls } from "../../node/call-agent.ts";
+import type { Asking, NodeCalls } from "../../node/call-agent.ts";
 import { nodeRecords } from "../../node/collections.ts";
 import { isRefusal } from "../../node/is-refusal.ts";
 import { forgetDecisions } from "../placing/cluster-decisions.ts";
@@ -34,36 +34,63 @@ interface HowRemoved {
   readonly keepVolumes?: boolean;
 }
 
+export interface RemoveClusterDeps extends RemoveDeps {
+  readonly log: Pick<Logger, "error">;
+  /** Aborts when this server ends. */
+  readonly shutdown: AbortSignal;
+}
+
 /** Resolves when nothing of it is left, but for what nodes have that it has left before and that are away: that goes when they are
- * back. Nodes that are no members any more are not asked: nobody can. `force`: what its persistent volumes hold goes too. */
+ * back. Nodes that are no members any more are not asked: nobody can. `force`: what its persistent volumes hold goes too. Whoever
+ * asked and hangs up does not stop it: half of it would be left. */
 export async function removeCluster(
-  deps: RemoveDeps,
+  deps: RemoveClusterDeps,
   wanted: VirtualClusterRecord,
   force: boolean,
   ctx: RequestContext,
 ): Promise<void> {
-  const { records } = deps;
-  const key = keyOf(wanted);
   const nodes = nodesOf(wanted).filter((node) => isMember(deps, node));
   const older = await requireRemovable(deps, wanted, { nodes, force }, ctx);
   const record = await leave(deps, wanted);
-  let isGoing = wanted.isLeaving === true;
+  const how = (node: string): HowRemoved => (force && !older.has(node) ? { force } : {});
+  const wasGoing = wanted.isLeaving === true;
+  const removal = removeParts(deps, record, { nodes, how, wasGoing }, { ...ctx, signal: deps.shutdown });
+  await waitWith(ctx.signal, removal, () =>
+    background(deps.log, `the deletion of virtual cluster ${record.name}`, removal),
+  );
+}
+
+async function removeParts(
+  deps: RemoveDeps,
+  record: VirtualClusterRecord,
+  {
+    nodes,
+    how,
+    wasGoing,
+  }: {
+    readonly nodes: readonly string[];
+    readonly how: (node: string) => HowRemoved;
+    readonly wasGoing: boolean;
+  },
+  ctx: Asking,
+): Promise<void> {
+  const { records } = deps;
+  const key = keyOf(record);
+  let isGoing = wasGoing;
   let away: readonly string[];
   try {
     away = await removeLeft(deps, record, ctx);
     // Its control plane last.
     for (const node of nodes.toReversed()) {
-      const upid = await tell(deps, node, record, force && !older.has(node) ? { force } : {}, ctx).catch(
-        (err: unknown) => {
-          if (isControl(record, node) && !isRefusal(err)) isGoing = true;
-          throw err;
-        },
-      );
-      if (isControl(record, node)) isGoing = true;
+      const upid = await tell(deps, node, record, how(node), ctx).catch((err: unknown) => {
+        if (!isRefusal(err)) isGoing = true;
+        throw err;
+      });
+      isGoing = true;
       await deps.taskEnd(upid, ctx.signal);
     }
   } catch (err) {
-    // As long as no control plane was told to go it serves, and is looked after as before.
+    // As long as no part of it was told to go all of it serves, and is looked after as before.
     if (!isGoing) await stay(deps, key);
     throw err;
   }
@@ -85,7 +112,7 @@ export async function removeFrom(
   node: string,
   record: VirtualClusterRecord,
   how: HowRemoved,
-  ctx: RequestContext,
+  ctx: Asking,
 ): Promise<void> {
   await deps.taskEnd(await tell(deps, node, record, how, ctx), ctx.signal);
 }
@@ -96,7 +123,7 @@ async function tell(
   node: string,
   record: VirtualClusterRecord,
   how: HowRemoved,
-  ctx: RequestContext,
+  ctx: Asking,
 ): Promise<string> {
   const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
   // Another than the one that may have made it: to a node one id is one piece of work.
@@ -110,7 +137,7 @@ async function tell(
 async function removeLeft(
   deps: RemoveDeps,
   record: VirtualClusterRecord,
-  ctx: RequestContext,
+  ctx: Asking,
 ): Promise<readonly string[]> {
   const own = nodesOf(record);
   const left = [record.formerly ?? [], record.abandoned ?? []].flat();
@@ -127,10 +154,6 @@ async function removeLeft(
     away.push(node);
   }
   return away;
-}
-
-function isControl({ spread, node: home }: VirtualClusterRecord, node: string): boolean {
-  return node === home || hasReplicas(spread);
 }
 
 /** One that was removed from the cluster by force may have left some of its clusters behind. */
@@ -170,7 +193,7 @@ async function stay({ records }: RemoveDeps, key: string): Promise<void> {
 async function forgetStandby(
   { calls }: RemoveDeps,
   record: VirtualClusterRecord,
-  ctx: RequestContext,
+  ctx: Asking,
 ): Promise<void> {
   const { tenant, standby } = record;
   if (standby === undefined) return;
@@ -178,4 +201,20 @@ async function forgetStandby(
   await calls
     .call(standby.node, route, { vcluster: keyOf(record), tenant }, ctx)
     .catch((err: unknown) => ignore(err, "what is left there goes when its node is back"));
+}
+
+/** As long as somebody waits for it. */
+async function waitWith(signal: AbortSignal, work: Promise<void>, left: () => void): Promise<void> {
+  const { promise: hungUp, reject } = Promise.withResolvers<never>();
+  const leaveIt = (): void => {
+    left();
+    reject(signal.reason);
+  };
+  signal.addEventListener("abort", leaveIt, { once: true });
+  if (signal.aborted) leaveIt();
+  try {
+    await Promise.race([work, hungUp]);
+  } finally {
+    signal.removeEventListener("abort", leaveIt);
+  }
 }

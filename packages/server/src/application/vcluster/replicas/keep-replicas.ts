@@ -30,6 +30,7 @@ import type { NodeCalls } from "../../node/call-agent.ts";
 import { explainPart, partAt, replicaFilters } from "../placing/choose-node.ts";
 import { type PartDecision, writeDecision } from "../placing/cluster-decisions.ts";
 import type { PartName } from "../placing/cluster-request.ts";
+import { leaveUnwanted } from "../removal/leave-unwanted.ts";
 import { overlayAddress } from "../spread-cluster.ts";
 import { isServing, runtimeOn } from "./replica-nodes.ts";
 
@@ -262,6 +263,8 @@ export class KeepReplicas {
       },
       signal,
     );
+    // Others were told first: it may have been deleted meanwhile.
+    await leaveUnwanted(this.#deps, record, [by], this.#asking(signal));
   }
 
   /** One that does not end is left to a later look. */
@@ -279,12 +282,11 @@ export class KeepReplicas {
   }
 
   #ask<R extends AgentRoute>(node: string, route: R, params: AskedOf<R>, signal: AbortSignal) {
-    return this.#deps.calls.call(
-      node,
-      route,
-      params,
-      asSystem({ work: "vcluster-replicas", requestId: this.#deps.newRequestId(), signal }),
-    );
+    return this.#deps.calls.call(node, route, params, this.#asking(signal));
+  }
+
+  #asking(signal: AbortSignal) {
+    return asSystem({ work: "vcluster-replicas", requestId: this.#deps.newRequestId(), signal });
   }
 }
 

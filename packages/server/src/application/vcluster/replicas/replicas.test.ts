@@ -381,6 +381,22 @@ describe("a replica whose node is lost", () => {
     await close();
   });
 
+  test("is not left on the node that was told of it while the cluster was deleted", async () => {
+    const { create, nodes, pass, told, asked, slow, records, close } = await world();
+    await create();
+    told();
+    nodes.set("a", { health: "offline", phase: "Running" });
+    slow.add("trio");
+    const passed = pass();
+    await expect.poll(() => asked.length).toBe(1);
+    await records.transact((tx) => tx.delete(vclusterCollection, "trio"));
+    slow.clear();
+    await passed;
+    expect(told().slice(-2)).toEqual(["d POST /vclusters", "d DELETE /vclusters/{vcluster}"]);
+    expect(nodes.get("d")?.phase).toBeUndefined();
+    await close();
+  });
+
   test("is replaced as before where its cluster was to be deleted, and nothing of it has gone", async () => {
     const { create, clusters, nodes, pass, told, places, record, close } = await world();
     await create();
