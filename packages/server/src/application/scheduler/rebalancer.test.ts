@@ -7,6 +7,7 @@ import { taskRecordId, taskRecords } from "@gpve/domain/task/task-record.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SchedulerWorld } from "../../testing/scheduler-world.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
+import { nodeRecords } from "../node/collections.ts";
 import { rebalancePlanAdapter } from "../v1/adapters/rebalance-plan.ts";
 import { cacheReader } from "../v1/adapter.ts";
 import { DEFAULT_REBALANCE } from "./rebalancer.ts";
@@ -16,6 +17,8 @@ const taint = { taints: ["gone:NoSchedule"] };
 let world: SchedulerWorld;
 let asked: Record<string, unknown>[];
 let refuse: string | undefined;
+/** Tasks have begun, and nobody hears of their end. */
+let silent: boolean;
 /** HA, which the task only tells, has not moved the guest. */
 let byHa: boolean;
 let stop: AbortController;
@@ -32,6 +35,7 @@ const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}
       const type = byHa ? "hamigrate" : "qmigrate";
       const upid = `UPID:${node}:00000001:0000000${++tasks}:65000000:${type}:${params.vmid}:root@pam:`;
       if (refuse === "at once") throw new AppError("feature.unsupported", "no migration here");
+      if (silent) return { data: upid };
       const exitstatus = refuse ?? "OK";
       await world.records.transact((tx) => {
         const guest = tx.get(guestCollection, params.vmid)?.value;
@@ -48,6 +52,7 @@ beforeEach(() => {
   asked = [];
   refuse = undefined;
   byHa = false;
+  silent = false;
 });
 afterEach(async () => {
   stop.abort(new Error("stopping"));
@@ -117,6 +122,51 @@ describe("a plan of moves", () => {
     );
     await world.clock.advance(5_000);
     expect(plans()[1]).toMatchObject({ phase: "Failed", message: "vm/101: no migration here" });
+  });
+
+  it("ends where the node that moves is lost, and the next plan has its turn", async () => {
+    await open();
+    for (const vmid of [100, 101]) await runningGuest(vmid, "n1");
+    await runningGuest(102, "n2");
+    await world.node("n1", taint);
+    silent = true;
+    const plan = world.scheduler.rebalancer.plan({ approved: true, maxMoves: 1 }, "joe@pve");
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", plan));
+    await world.clock.advance(300_000);
+    expect(plans()[0]).toMatchObject({ phase: "Running", moves: [{ state: "moving" }] });
+    const other = { ...plan, moves: [{ ...plan.moves[0], guest: "vm/102", from: "n2", to: "n1" }] };
+    await world.records.transact((tx) => {
+      tx.put(rebalancePlansDef, "p2", other as PlanRecord);
+      tx.delete(nodeRecords, "n1");
+    });
+    silent = false;
+    await world.clock.advance(30_000);
+    expect(plans()).toMatchObject([
+      { phase: "Failed", message: "vm/100: node 'n1' is not online", moves: [{ state: "failed" }] },
+      { phase: "Done", moves: [{ state: "done" }] },
+    ]);
+  });
+
+  it("is not waited for any more once it is deleted by force", async () => {
+    await open();
+    for (const vmid of [100, 101]) await runningGuest(vmid, "n1");
+    await world.node("n1", taint);
+    silent = true;
+    const plan = world.scheduler.rebalancer.plan({ approved: true }, "joe@pve");
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", plan));
+    await world.clock.advance(10_000);
+    const { write } = rebalancePlanAdapter({ rebalancer: world.scheduler.rebalancer });
+    await world.records.transact((tx) =>
+      write?.remove(tx, { name: "p1", previous: undefined, force: true, ctx: {} as never }),
+    );
+    silent = false;
+    const [, second] = plan.moves;
+    await world.records.transact((tx) =>
+      tx.put(rebalancePlansDef, "p2", { ...plan, moves: second === undefined ? [] : [second] }),
+    );
+    await world.clock.advance(10_000);
+    expect(asked).toMatchObject([{ vmid: "100" }, { vmid: "101" }]);
+    expect(plans()).toMatchObject([{ phase: "Done" }]);
   });
 
   it("waits for HA to move a guest of its own, and says so where it does not", async () => {

@@ -2,6 +2,9 @@
 // doing is in the plan's record, where the next one goes on.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { isServerTask } from "@gpve/domain/task/operation-tasks.ts";
+import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
 import type { Policy } from "@gpve/domain/scheduler/policy.ts";
 import { imbalanceOf, planRebalance, steadyRounds, violationsOf } from "@gpve/domain/scheduler/rebalance.ts";
@@ -12,6 +15,7 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { asSystem } from "../node/as-system.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
+import { untilTaskEnd } from "../node/until-task-end.ts";
 import { taskEnd } from "../task/task-end.ts";
 import type { ClusterView } from "./cluster-view.ts";
 import { rebalancePlansDef, type PlannedMove, type PlanRecord, type PlanSpec } from "./rebalance-records.ts";
@@ -21,6 +25,7 @@ export type RebalanceSettings = SchedulerConfiguration["rebalance"];
 
 export interface RebalancerDeps {
   readonly records: Records;
+  readonly board: Pick<NodeBoard, "get">;
   readonly view: Pick<ClusterView, "state">;
   readonly policy: Policy;
   readonly settings: RebalanceSettings;
@@ -110,7 +115,7 @@ export class Rebalancer {
           log.error({ err: messageOf(err) }, "plans of moves could not be looked at; trying again"),
       },
       async () => {
-        for (const entry of this.#approved()) await this.#carryOut(entry, calls, signal);
+        for (const { id } of this.#approved()) await this.#whileKept(id, calls, signal);
         if (clock.now() < nextLook) return;
         nextLook = clock.now() + settings.intervalSeconds * 1000;
         await this.look();
@@ -142,11 +147,23 @@ export class Rebalancer {
     return plans.filter(({ value }) => value.spec.approved === true && !isOver(value));
   }
 
-  async #carryOut(
-    { id }: Entry<PlanRecord>,
-    calls: Pick<NodeCalls, "call">,
-    signal: AbortSignal,
-  ): Promise<void> {
+  /** Nobody waits for the move of a plan that was deleted: other plans have their turn. */
+  async #whileKept(id: string, calls: Pick<NodeCalls, "call">, signal: AbortSignal): Promise<void> {
+    const gone = new AbortController();
+    const stopWatching = this.#deps.records.collection(rebalancePlansDef).onChange((changed, entry) => {
+      if (changed === id && entry === undefined) gone.abort(new Error(`plan '${id}' was deleted`));
+    });
+    try {
+      await this.#carryOut(id, calls, AbortSignal.any([signal, gone.signal]));
+    } catch (err) {
+      if (!gone.signal.aborted || signal.aborted) throw err;
+      this.#deps.log.info({ plan: id }, "a plan was deleted while it was carried out");
+    } finally {
+      stopWatching();
+    }
+  }
+
+  async #carryOut(id: string, calls: Pick<NodeCalls, "call">, signal: AbortSignal): Promise<void> {
     const { records, clock, log } = this.#deps;
     const plan = (): PlanRecord | undefined => records.collection(rebalancePlansDef).get(id)?.value;
     const note = (at: number, change: Partial<PlannedMove>): Promise<void> =>
@@ -165,7 +182,7 @@ export class Rebalancer {
           continue;
         }
         await note(at, { state: "moving", task });
-        await taskEnd(records, task, signal);
+        await this.#ended(task, signal);
         if (task.includes(":hamigrate:")) await this.#movedByHa(move, signal);
         await note(at, { state: "done", doneAt: clock.now() });
       } catch (err) {
@@ -204,6 +221,16 @@ export class Rebalancer {
     );
     if (typeof data === "string" && data.startsWith("UPID:")) return data;
     throw new AppError("internal.error", `node ${from} was asked to move ${guest} and named no task`);
+  }
+
+  /** A node that is lost ends no task; its plan would stay the only one for ever. */
+  async #ended(task: string, signal: AbortSignal): Promise<void> {
+    const { records, board, clock } = this.#deps;
+    const { node = "", pid = 0 } = taskFromUpid(task) ?? {};
+    const end = (upid: string, until: AbortSignal): Promise<void> => taskEnd(records, upid, until);
+    // What HA is told is a task of a server, whose machine need not be a node.
+    if (isServerTask({ pid })) await end(task, signal);
+    else await untilTaskEnd({ board, clock, taskEnd: end }, { node, upid: task, signal });
   }
 
   /** The task has told HA, which moves the guest in its own time, or not at all. */
