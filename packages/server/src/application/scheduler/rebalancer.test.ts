@@ -235,6 +235,45 @@ describe("a plan of moves", () => {
   });
 });
 
+describe("a plan that nobody approves", () => {
+  it("keeps none back that comes by itself", async () => {
+    await open({ mode: "auto", intervalSeconds: 10 });
+    await runningGuest(100, "n1");
+    await world.node("n1", taint);
+    const forgotten = world.scheduler.rebalancer.plan({}, "joe@pve");
+    const proposed = { ...forgotten, by: "the rebalancer" };
+    await world.records.transact((tx) => {
+      tx.put(rebalancePlansDef, "p1", forgotten);
+      tx.put(rebalancePlansDef, "p2", proposed);
+    });
+    await world.clock.advance(30_000);
+    expect(asked).toMatchObject([{ vmid: "100", target: "n2" }]);
+    expect(plans().map(({ phase }) => phase)).toEqual(["Done", "Proposed", "Proposed"]);
+  });
+
+  it("lapses after a day where nobody asked for it, and what there is to do then is proposed", async () => {
+    await open({ mode: "plan", intervalSeconds: 600 });
+    await runningGuest(100, "n1");
+    await world.node("n1", taint);
+    const byHand = world.scheduler.rebalancer.plan({}, "joe@pve");
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", byHand));
+    await world.clock.advance(1_200_000);
+    expect(plans()).toMatchObject([
+      { by: "the rebalancer", moves: [{ guest: "vm/100" }] },
+      { by: "joe@pve" },
+    ]);
+    await world.gone(100);
+    await runningGuest(101, "n1");
+    await world.clock.advance(80_000_000);
+    expect(plans()[0]).toMatchObject({ moves: [{ guest: "vm/100" }] });
+    await world.clock.advance(10_000_000);
+    expect(plans()).toMatchObject([
+      { by: "the rebalancer", phase: "Proposed", moves: [{ guest: "vm/101" }] },
+      { by: "joe@pve", phase: "Proposed", moves: [{ guest: "vm/100" }] },
+    ]);
+  });
+});
+
 describe("the object of a plan", () => {
   const ctx = { actor: { userid: "joe@pve", authid: "joe@pve" } } as never;
   const put = async (spec: object): Promise<void> => {

@@ -49,6 +49,8 @@ const ITSELF = "the rebalancer";
 
 /** Plans that are over are kept for so long. */
 const KEPT_MS = 7 * 86_400_000;
+/** Own plans that nobody approved: the cluster that they were worked out for is another by then. */
+const LAPSES_MS = 86_400_000;
 /** The manager reads what it is told every few seconds; another one may have to take over first. */
 const HA_PAUSE_MS = 60_000;
 const MIGRATE = "POST /nodes/{node}/qemu/{vmid}/migrate";
@@ -130,11 +132,17 @@ export class Rebalancer {
     figures.violations = violationsOf(state, policy).length;
     figures.imbalance = imbalanceOf(state);
     this.#uneven = steadyRounds(this.#uneven, figures.imbalance, settings.threshold);
-    const plans = records.collection(rebalancePlansDef).list();
-    const old = plans.filter(({ value }) => isOver(value) && value.at < clock.now() - KEPT_MS);
+    const plans = records.collection(rebalancePlansDef);
+    const isOld = (plan: PlanRecord | undefined): boolean =>
+      plan !== undefined && isOutdated(plan, clock.now());
+    const old = plans.list().filter(({ value }) => isOld(value));
     if (old.length > 0)
-      await records.transact((tx) => old.forEach(({ id }) => tx.delete(rebalancePlansDef, id)));
-    if (settings.mode === "off" || plans.some(({ value }) => !isOver(value))) return;
+      await records.transact((tx) => {
+        // One that was approved meanwhile stays.
+        for (const { id } of old)
+          if (isOld(tx.get(rebalancePlansDef, id)?.value)) tx.delete(rebalancePlansDef, id);
+      });
+    if (settings.mode === "off" || plans.list().some(({ value }) => isOpen(value, settings.mode))) return;
     const balance = this.#uneven >= settings.holdRounds;
     const plan = this.plan({ approved: settings.mode === "auto", balance }, ITSELF);
     if (plan.moves.length === 0) return;
@@ -259,4 +267,20 @@ export class Rebalancer {
 
 function isOver({ phase }: PlanRecord): boolean {
   return phase === "Done" || phase === "Failed";
+}
+
+function isOutdated(plan: PlanRecord, now: number): boolean {
+  const ageMs = now - plan.at;
+  if (isOver(plan)) return ageMs > KEPT_MS;
+  return plan.by === ITSELF && !isBegun(plan) && ageMs > LAPSES_MS;
+}
+
+/** Whether another one of its own has to wait: plans that people keep, and never approve, are no reason to. */
+function isOpen(plan: PlanRecord, mode: RebalanceSettings["mode"]): boolean {
+  return !isOver(plan) && (isBegun(plan) || (mode === "plan" && plan.by === ITSELF));
+}
+
+/** Its moves are made, or will be in a moment. */
+function isBegun({ phase, spec }: PlanRecord): boolean {
+  return phase === "Running" || spec.approved === true;
 }
