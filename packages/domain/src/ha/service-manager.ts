@@ -213,7 +213,8 @@ export class Manager {
     const usage = new Usage(this.#env, online);
     for (const [sid, service] of Object.entries(this.#status.services)) usage.add(sid, service);
     this.#rules ??= this.#compile(config);
-    this.#placed = { rules: this.#rules, usage, online, services: this.#status.services, config };
+    const closed = new Set(online.filter((node) => this.#env.isClosed?.(node) === true));
+    this.#placed = { rules: this.#rules, usage, online, closed, services: this.#status.services, config };
     return this.#placed;
   }
 

@@ -29,6 +29,7 @@ import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { nodeRecords } from "../node/collections.ts";
 import { LeaseWatch } from "./lease-watch.ts";
 import { RoundChanges } from "./round-changes.ts";
 
@@ -161,6 +162,7 @@ export class ManagerEnvironment {
         return lock;
       },
       hasRoom: (sid, name) => this.#whyNoRoom(sid, name) === undefined,
+      isClosed: (name) => records.collection(nodeRecords).get(name)?.value.unschedulable === true,
       recoveryOrder: (sid) => this.#order(sid),
       guests: noGuests,
     };

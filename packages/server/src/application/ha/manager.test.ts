@@ -263,3 +263,19 @@ test("a round that would give away a guest which moved meanwhile is given up", a
   await expect(changes.commit(world.records, 0, 0)).rejects.toThrow("VM 100 is node n3's meanwhile");
   expect(world.ownerOf(100)).toBe("n3");
 });
+
+test("a cordoned node gets the guest of a lost one only where there is no other", async () => {
+  for (const vmid of [100, 101]) await world.guest(vmid, "n2");
+  await world.config.addResource("100", undefined, {});
+  await world.config.addResource("101", undefined, {});
+  await world.records.transact((tx) => tx.put(nodeRecords, "n1", joinedNode("n1", { unschedulable: true })));
+  world.serve("n1");
+  await world.pass(8);
+  expect(world.service("vm:100")).toMatchObject({ state: "started", node: "n2" });
+  world.alive.delete("n2");
+  await world.pass(18);
+  expect([100, 101].map((vmid) => world.ownerOf(vmid))).toEqual(["n3", "n3"]);
+  world.alive.delete("n3");
+  await world.pass(18);
+  expect([100, 101].map((vmid) => world.ownerOf(vmid))).toEqual(["n1", "n1"]);
+});
