@@ -232,6 +232,29 @@ test("writes nothing but its own beat while nothing happens, and keeps evidence 
   expect(world.records.collection(evidenceCollection).list().length).toBeLessThan(650);
 });
 
+test("a node that writes much, of years to come, takes the place of no line but its own", async () => {
+  await world.guest(100, "n2");
+  await world.config.addResource("100", undefined, {});
+  const lines = [{ level: "info", text: "x" }];
+  await world.records.transact((tx) => {
+    tx.put(evidenceCollection, "n3/first", { at: 1, by: "n3", role: "local", lines });
+    for (let count = 0; count < 650; count++)
+      tx.put(evidenceCollection, `n2/${count}`, { at: 8e15 - count, by: "n2", role: "local", lines });
+  });
+  world.serve("n1");
+  await world.pass(6);
+  await world.config.command("disarm-ha freeze", "root@pam");
+  await world.pass(4);
+  const ids = world.records
+    .collection(evidenceCollection)
+    .list()
+    .map(({ id }) => id);
+  expect(ids.length).toBeLessThan(650);
+  expect(ids).toContain("n3/first");
+  expect(world.said()).toContain("adding new service 'vm:100'");
+  expect(world.status.evidence("vm:100").map(({ by }) => by)).toContain("n1");
+});
+
 test("an operator's fence command must end well before anything is recovered", async () => {
   let works = false;
   const calls: string[][] = [];
