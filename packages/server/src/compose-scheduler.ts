@@ -5,6 +5,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { simulateRecovery } from "./application/ha/simulate-recovery.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { ClusterView } from "./application/scheduler/cluster-view.ts";
@@ -67,6 +68,7 @@ export function composeScheduler(parts: {
       view,
       policy,
       policyFor: (request, signal) => placer.policyFor(request, signal),
+      recovery: (lost) => simulateRecovery(parts, lost),
     }),
     clusters: new ExplainCluster({ records, board: parts.board, view, placer }),
     figures,

@@ -211,5 +211,16 @@ describe("simulate", () => {
     expect(bad.out).toContain("n1: 1 of 8 CPUs are free");
     expect(bad.out).toContain("its disk is gone");
     expect(bad.err).toContain("2 of 3 running guests would find no place");
+    const down = [{ guest: "vm/103", from: "n2", why: "it is not under HA" }];
+    ctl.api.on("POST /api/v1/simulate/node-loss", {
+      body: { restarted: [], stranded: [], down, stopped: [] },
+    });
+    const left = await ctl.run(["simulate", "node-loss", "n2"]);
+    expect([left.code, left.out]).toEqual([
+      0,
+      expect.stringMatching(/^vm\/103 +n2 +stays down +it is not under HA$/m),
+    ]);
+    expect(left.err).toContain("1 stays down until the node is back; gpvectl ha add has HA");
+    expect(left.out).toContain("Nothing would be started elsewhere.");
   });
 });

@@ -7,7 +7,7 @@ import type { ClusterState } from "@gpve/domain/scheduler/cluster-state.ts";
 import { explain, explainAnew, type Explanation, type NodeVerdict } from "@gpve/domain/scheduler/explain.ts";
 import { placementId } from "@gpve/domain/scheduler/guest-request.ts";
 import { guestLabels, type PlacementRequest } from "@gpve/domain/scheduler/model.ts";
-import { simulateLoss, type LossOutcome } from "@gpve/domain/scheduler/node-loss.ts";
+import { simulateLoss, type HaVerdict, type LossOutcome } from "@gpve/domain/scheduler/node-loss.ts";
 import type { Policy } from "@gpve/domain/scheduler/policy.ts";
 import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
 import { violationsOf, type Violation } from "@gpve/domain/scheduler/rebalance.ts";
@@ -21,6 +21,8 @@ export interface ExplainDeps {
   readonly policy: Policy;
   /** With what extenders say about a request. */
   readonly policyFor: (request: PlacementRequest, signal: AbortSignal) => Promise<Policy>;
+  /** What HA would do with guests of nodes that are lost, in the order of their turns. */
+  readonly recovery: (lost: readonly string[]) => ReadonlyMap<string, HaVerdict>;
 }
 
 export interface PlacementStory {
@@ -124,7 +126,7 @@ export class ExplainPlacement {
     const { view, policy } = this.#deps;
     const state = view.state();
     requireNodes(state, nodes);
-    return simulateLoss(state, nodes, policy);
+    return simulateLoss(state, nodes, policy, this.#deps.recovery(nodes));
   }
 }
 

@@ -258,7 +258,9 @@ describe("guests", () => {
     expect(hidden.violations).toEqual([
       { rule: "NodeAffinity", guest: "vm/100", node: "n1", why: "who has Sys.Audit on /nodes is told why" },
     ]);
-    expect(explain.nodeLoss(["n1"]).stranded[0]?.why).toContain("it has a volume on storage local");
+    expect(explain.nodeLoss(["n1"]).down).toEqual([
+      { guest: "vm/100", from: "n1", why: "it is not under HA" },
+    ]);
     expect(() => explain.nodeLoss(["n9"])).toThrow(/there is no node 'n9'; there are n1, n2/);
     await world.gone(100);
     await world.clock.advance(1);
