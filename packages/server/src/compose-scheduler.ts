@@ -68,6 +68,7 @@ export function composeScheduler(parts: {
       view,
       policy,
       policyFor: (request, signal) => placer.policyFor(request, signal),
+      policyToExplain: (request, signal) => placer.policyToExplain(request, signal),
       recovery: (lost) => simulateRecovery(parts, lost),
     }),
     clusters: new ExplainCluster({ records, board: parts.board, view, placer }),

@@ -44,6 +44,11 @@ describe("explain", () => {
     expect(out).not.toContain("It was moved since");
     ctl.api.on("GET /api/v1/virtualmachines/100/placement", { body: { ...story, node: "n3" } });
     expect((await ctl.run(["explain", "vm", "web"])).out).toContain("It was moved since; where HA did it");
+    const without = "extender power of the scheduler failed";
+    ctl.api.on("GET /api/v1/virtualmachines/100/placement", { body: { ...story, without } });
+    expect((await ctl.run(["explain", "vm", "web"])).out).toContain(
+      "That is without an extender, and nothing is placed before it answers: extender power of the scheduler failed\n",
+    );
   });
 
   test("says where nobody looked for a node, and what cannot be explained", async () => {

@@ -13,6 +13,7 @@ import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
 import { violationsOf, type Violation } from "@gpve/domain/scheduler/rebalance.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { ClusterView } from "./cluster-view.ts";
+import type { PolicyToExplain } from "./placer.ts";
 import { placementKey, placementsDef } from "./placement-records.ts";
 
 export interface ExplainDeps {
@@ -21,6 +22,8 @@ export interface ExplainDeps {
   readonly policy: Policy;
   /** With what extenders say about a request. */
   readonly policyFor: (request: PlacementRequest, signal: AbortSignal) => Promise<Policy>;
+  /** The same as far as extenders answer. */
+  readonly policyToExplain: (request: PlacementRequest, signal: AbortSignal) => Promise<PolicyToExplain>;
   /** What HA would do with guests of nodes that are lost, in the order of their turns. */
   readonly recovery: (lost: readonly string[]) => ReadonlyMap<string, HaVerdict>;
 }
@@ -38,6 +41,8 @@ export interface PlacementStory {
   };
   /** Where it would go if it were placed now. */
   readonly now: Explanation;
+  /** An extender that was not heard about that, so that nothing would be placed at all, and why. */
+  readonly without?: string;
   /** Rules that do not hold where it is. */
   readonly violations: readonly Violation[];
 }
@@ -73,12 +78,12 @@ export class ExplainPlacement {
 
   /** Who may not see nodes learns which filters spoke, not about which nodes. */
   async guest(vmid: string, ctx: Pick<RequestContext, "access" | "signal">): Promise<PlacementStory> {
-    const { records, view, policy, policyFor } = this.#deps;
+    const { records, view, policy, policyToExplain } = this.#deps;
     const guest = records.collection(guestCollection).get(vmid)?.value;
     if (guest === undefined) throw new AppError("object.not_found", `there is no guest ${vmid}`);
     const id = placementId(guest);
     const request = view.requestOf(guest);
-    const extended = await policyFor(request, ctx.signal);
+    const { policy: extended, without } = await policyToExplain(request, ctx.signal);
     const state = view.state();
     const placed = records.collection(placementsDef).get(placementKey(id))?.value;
     const sees = (explanation: Explanation): Explanation => seenBy(ctx, explanation);
@@ -100,6 +105,7 @@ export class ExplainPlacement {
             },
           }),
       now: sees(explainAnew(state, request, extended)),
+      ...given({ without: withoutFor(ctx, without) }),
       violations,
     };
   }
@@ -140,6 +146,13 @@ export function seenBy<E extends Pick<Explanation, "node" | "verdicts">>(
     ...explanation,
     verdicts: verdicts.map(({ node, refusals }): NodeVerdict => ({ node, refusals })),
   };
+}
+
+export function withoutFor(
+  ctx: Pick<RequestContext, "access">,
+  without: string | undefined,
+): string | undefined {
+  return without === undefined || seesNodes(ctx) ? without : `an extender was not heard: ${HIDDEN}`;
 }
 
 function seesNodes({ access }: Pick<RequestContext, "access">): boolean {

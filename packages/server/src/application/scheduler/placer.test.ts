@@ -325,6 +325,16 @@ describe("guests", () => {
     expect(now).toMatchObject({ node: "n2", refused: { power: 1 } });
     service.close();
     service.closeAllConnections();
+    const deaf = await explain.guest("100", { access, signal });
+    expect(deaf).toMatchObject({ node: "n1", now: { feasible: 2 } });
+    expect(deaf.without).toMatch(/^extender power of the scheduler \(http:.*\) failed within 5000 ms/);
+    const blind = { access: { ...access, has: () => false }, signal };
+    expect((await explain.guest("100", blind)).without).toBe(
+      "an extender was not heard: who has Sys.Audit on /nodes is told why",
+    );
+    await expect(explain.place({ cpu: 1 }, signal)).rejects.toThrow(/extender power/);
+    const over = AbortSignal.abort(new Error("the client is gone"));
+    await expect(explain.guest("100", { access, signal: over })).rejects.toThrow("the client is gone");
   });
 });
 
