@@ -57,7 +57,7 @@ export function composeScheduler(parts: {
   const extend = httpExtenders(config?.extenders ?? [], { view, log });
   const placer = new Placer({ ...parts, view, policy, extend, figures });
   const settings = config?.rebalance ?? DEFAULT_REBALANCE;
-  const rebalancer = new Rebalancer({ ...parts, view, policy, settings, figures, newId: ulid });
+  const rebalancer = new Rebalancer({ ...parts, view, policy, extend, settings, figures, newId: ulid });
   const stops = [() => placer.stop(), () => view.stop(), keepPlacements(parts)];
   return {
     placer,

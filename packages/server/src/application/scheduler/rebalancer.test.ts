@@ -3,14 +3,17 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
 import { emptyManagerStatus, type ManagerStatus } from "@gpve/domain/ha/model.ts";
+import type { Extend } from "@gpve/domain/scheduler/plugin.ts";
+import { readPolicy } from "@gpve/domain/scheduler/policy.ts";
 import { taskRecordId, taskRecords } from "@gpve/domain/task/task-record.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SchedulerWorld } from "../../testing/scheduler-world.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { rebalancePlanAdapter } from "../v1/adapters/rebalance-plan.ts";
 import { cacheReader } from "../v1/adapter.ts";
-import { DEFAULT_REBALANCE } from "./rebalancer.ts";
+import { DEFAULT_REBALANCE, Rebalancer } from "./rebalancer.ts";
 import { rebalancePlansDef, type PlanRecord } from "./rebalance-records.ts";
 
 const taint = { taints: ["gone:NoSchedule"] };
@@ -24,8 +27,12 @@ let byHa: boolean;
 let stop: AbortController;
 let running: Promise<void>;
 
-const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}): Promise<void> => {
-  const config = { plugins: { filter: [], score: [] }, rebalance: { ...DEFAULT_REBALANCE, ...rebalance } };
+const open = async (
+  rebalance: Partial<SchedulerConfiguration["rebalance"]> = {},
+  extend?: Extend,
+): Promise<void> => {
+  const settings = { ...DEFAULT_REBALANCE, ...rebalance };
+  const config = { plugins: { filter: [], score: [] }, rebalance: settings };
   world = await SchedulerWorld.with(["n1", "n2"], { config: config as unknown as SchedulerConfiguration });
   stop = new AbortController();
   let tasks = 0;
@@ -46,7 +53,22 @@ const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}
       return { data: upid };
     },
   } as unknown as Pick<NodeCalls, "call">;
-  running = world.scheduler.rebalancer.run(calls, stop.signal);
+  const { records, board, clock, scheduler } = world;
+  const { view, figures } = scheduler;
+  const extended = {
+    records,
+    board,
+    clock,
+    view,
+    figures,
+    settings,
+    extend,
+    newId: String,
+    log: silentLogger,
+  };
+  const rebalancer =
+    extend === undefined ? scheduler.rebalancer : new Rebalancer({ ...extended, policy: readPolicy() });
+  running = rebalancer.run(calls, stop.signal);
 };
 beforeEach(() => {
   asked = [];
@@ -232,6 +254,34 @@ describe("a plan of moves", () => {
     await world.clock.advance(60_000);
     expect(plans()).toMatchObject([{ phase: "Proposed" }]);
     expect(asked).toEqual([]);
+  });
+});
+
+describe("a move of a plan", () => {
+  it("is made only where extenders let it", async () => {
+    const requests: unknown[] = [];
+    let refused: string | undefined = "no power";
+    await open({}, async (request, nodes) => {
+      requests.push([request.id, ...nodes]);
+      return [{ name: "power", weight: 1, refuse: () => refused }];
+    });
+    await runningGuest(100, "n1");
+    await world.node("n1", taint);
+    const carriedOut = async (name: string): Promise<PlanRecord | undefined> => {
+      const plan = world.scheduler.rebalancer.plan({ approved: true }, "joe@pve");
+      await world.records.transact((tx) => tx.put(rebalancePlansDef, name, plan));
+      await world.clock.advance(5_000);
+      return world.records.collection(rebalancePlansDef).get(name)?.value;
+    };
+    expect(await carriedOut("p1")).toMatchObject({
+      phase: "Failed",
+      message: "vm/100: node n2 does not take it: no power",
+    });
+    expect(requests).toEqual([["vm/100", "n2"]]);
+    expect(asked).toEqual([]);
+    refused = undefined;
+    expect(await carriedOut("p2")).toMatchObject({ phase: "Done", moves: [{ state: "done" }] });
+    expect(asked).toMatchObject([{ vmid: "100", target: "n2" }]);
   });
 });
 

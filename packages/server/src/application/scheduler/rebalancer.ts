@@ -6,6 +6,8 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { isServerTask } from "@gpve/domain/task/operation-tasks.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
+import { explainAnew } from "@gpve/domain/scheduler/explain.ts";
+import type { Extend } from "@gpve/domain/scheduler/plugin.ts";
 import type { Policy } from "@gpve/domain/scheduler/policy.ts";
 import { imbalanceOf, planRebalance, steadyRounds, violationsOf } from "@gpve/domain/scheduler/rebalance.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -28,6 +30,8 @@ export interface RebalancerDeps {
   readonly board: Pick<NodeBoard, "get">;
   readonly view: Pick<ClusterView, "state">;
   readonly policy: Policy;
+  /** Plans are worked out without extenders, which are asked about each move before it is made. */
+  readonly extend: Extend | undefined;
   readonly settings: RebalanceSettings;
   readonly figures: SchedulerFigures;
   readonly clock: Clock;
@@ -220,6 +224,7 @@ export class Rebalancer {
     const vmid = /^vm\/(\d+)$/.exec(guest)?.[1];
     if (vmid === undefined || records.collection(guestCollection).get(vmid)?.value.node !== from)
       return undefined;
+    await this.#requireWelcome(guest, to, signal);
     const runs = view.state().guest(guest)?.counts === true;
     const { data } = await calls.call(
       from,
@@ -229,6 +234,20 @@ export class Rebalancer {
     );
     if (typeof data === "string" && data.startsWith("UPID:")) return data;
     throw new AppError("internal.error", `node ${from} was asked to move ${guest} and named no task`);
+  }
+
+  /** Throws what extenders have against it, or why they cannot be asked. */
+  async #requireWelcome(guest: string, node: string, signal: AbortSignal): Promise<void> {
+    const { extend, view, policy } = this.#deps;
+    const request = view.state().guest(guest)?.request;
+    if (extend === undefined || request === undefined) return;
+    const custom = await extend(request, [node], signal);
+    // All else was asked when the plan was worked out.
+    const { verdicts } = explainAnew(view.state(), request, { ...policy, filters: [], off: [], custom });
+    const refusals = verdicts.find((verdict) => verdict.node === node)?.refusals ?? [];
+    if (refusals.length === 0) return;
+    const why = refusals.map((each) => each.why).join("; ");
+    throw new AppError("capacity.exceeded", `node ${node} does not take it: ${why}`);
   }
 
   /** A node that is lost ends no task; its plan would stay the only one for ever. */
