@@ -5,6 +5,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { simulateRecovery } from "./application/ha/simulate-recovery.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { ClusterView } from "./application/scheduler/cluster-view.ts";
@@ -56,7 +57,7 @@ export function composeScheduler(parts: {
   const extend = httpExtenders(config?.extenders ?? [], { view, log });
   const placer = new Placer({ ...parts, view, policy, extend, figures });
   const settings = config?.rebalance ?? DEFAULT_REBALANCE;
-  const rebalancer = new Rebalancer({ ...parts, view, policy, settings, figures, newId: ulid });
+  const rebalancer = new Rebalancer({ ...parts, view, policy, extend, settings, figures, newId: ulid });
   const stops = [() => placer.stop(), () => view.stop(), keepPlacements(parts)];
   return {
     placer,
@@ -67,6 +68,8 @@ export function composeScheduler(parts: {
       view,
       policy,
       policyFor: (request, signal) => placer.policyFor(request, signal),
+      policyToExplain: (request, signal) => placer.policyToExplain(request, signal),
+      recovery: (lost) => simulateRecovery(parts, lost),
     }),
     clusters: new ExplainCluster({ records, board: parts.board, view, placer }),
     figures,

@@ -83,7 +83,7 @@ export const schedulerRoutes = [
     method: "POST",
     path: "/simulate/node-loss",
     summary:
-      "Where guests would be started again if nodes were lost, and which would not fit; changes nothing",
+      "Where HA would start guests again if nodes were lost, which would find no place, and which stay down; changes nothing",
     permission: privilege("/nodes", "Sys.Audit"),
     audit: "none",
     body: SimulateNodeLossSchema,

@@ -1,5 +1,6 @@
 // What the cluster keeps about high availability. The manager's own status is one record; each node reports in its own.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { fieldsOf, isObject } from "@gpve/contracts/json-object.ts";
 import { guestKinds, type GuestType } from "../guest/guest-kinds.ts";
 import {
   type HaTimings,
@@ -80,7 +81,7 @@ export const managerLeaseCollection = {
 };
 export const managerCollection = { prefix: "/gpve/ha/manager/", decode: decodeManagerStatus };
 export const localCollection = { prefix: "/gpve/ha/local/", decode: decodeLocalStatus };
-export const evidenceCollection = { prefix: "/gpve/ha/evidence/", decode: shape<Evidence>("by") };
+export const evidenceCollection = { prefix: "/gpve/ha/evidence/", decode: decodeEvidence };
 
 export const MANAGER_LEASE_ID = "lease";
 export const MANAGER_STATUS_ID = "status";
@@ -146,10 +147,33 @@ function decodeManagerStatus(json: unknown): ManagerStatus {
 }
 
 function decodeLocalStatus(json: unknown): LocalStatus {
-  const { state, mode, guarded, results } = (json ?? {}) as Partial<LocalStatus>;
-  if (state === undefined || mode === undefined || typeof guarded !== "boolean")
-    throw new Error("a node's HA status has a shape this version does not know");
-  return { state, mode, guarded, results: results ?? {} };
+  const { state, mode, guarded, results = {} } = fieldsOf(json);
+  const isRead =
+    typeof state === "string" &&
+    typeof mode === "string" &&
+    typeof guarded === "boolean" &&
+    isObject(results) &&
+    Object.values(results).every((each) => hasTexts(each, ["sid", "exit"]));
+  if (!isRead) throw new Error("a node's HA status has a shape this version does not know");
+  return { state, mode, guarded, results } as LocalStatus;
+}
+
+/** One that cannot be shown would keep all others from being shown. */
+function decodeEvidence(json: unknown): Evidence {
+  const { at, by, role, lines } = fieldsOf(json);
+  if (typeof by !== "string") throw new Error("a stored record of HA has no by");
+  const isRead =
+    typeof at === "number" &&
+    !Number.isNaN(new Date(at).getTime()) &&
+    typeof role === "string" &&
+    Array.isArray(lines) &&
+    lines.every((line) => hasTexts(line, ["level", "text"]));
+  if (!isRead) throw new Error(`what ${by} wrote of HA has a shape this version does not know`);
+  return json as Evidence;
+}
+
+function hasTexts(value: unknown, fields: readonly string[]): boolean {
+  return fields.every((field) => typeof fieldsOf(value)[field] === "string");
 }
 
 function shape<T>(key: keyof T & string): (json: unknown) => T {

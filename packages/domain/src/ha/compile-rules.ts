@@ -1,5 +1,6 @@
 // Turns rules into what placement asks for. Rules that contradict each other are left out with the reason, both sides
 // of a contradiction alike: guessing which one was meant would surprise somebody.
+import type { HaEnvironment } from "./environment.ts";
 import type { NodeAffinityRule, ResourceAffinityRule, Rules } from "./rules.ts";
 
 export interface CompiledRules {
@@ -7,6 +8,17 @@ export interface CompiledRules {
   readonly together: ReadonlyMap<string, ReadonlySet<string>>;
   readonly apart: ReadonlyMap<string, ReadonlySet<string>>;
   readonly dropped: readonly { readonly id: string; readonly reason: string }[];
+}
+
+/** Of those that are services now. */
+export function rulesInForce(
+  env: Pick<HaEnvironment, "rules" | "members">,
+  services: { has(sid: string): boolean },
+): CompiledRules {
+  const rules = env
+    .rules()
+    .map((rule) => ({ ...rule, resources: rule.resources.filter((sid) => services.has(sid)) }));
+  return compileRules(rules, [...env.members().keys()]);
 }
 
 export function compileRules(rules: Rules, nodes: readonly string[]): CompiledRules {

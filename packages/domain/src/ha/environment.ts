@@ -44,6 +44,8 @@ export interface HaEnvironment {
   readonly clearGuestLock: (sid: string) => string | undefined;
   /** Whether a node has what the service needs; absent = every node has. Asked before it goes where nobody sent it. */
   readonly hasRoom?: (sid: string, node: string) => boolean;
+  /** Whether a node is to get nothing new: it is the last resort, and whoever is there stays; absent = none is. */
+  readonly isClosed?: (node: string) => boolean;
   /** Who is recovered first: the lowest number; absent = all alike. */
   readonly recoveryOrder?: (sid: string) => number;
 

@@ -69,6 +69,26 @@ test("records of another shape are refused", () => {
   expect(() => evidenceCollection.decode({ at: 1 })).toThrow("has no by");
 });
 
+test("what a node writes of itself is read as a whole", () => {
+  const evidence = { at: 1, by: "n2", role: "fence", lines: [{ level: "info", text: "x" }] };
+  expect(evidenceCollection.decode(evidence)).toEqual(evidence);
+  for (const wrong of [
+    { by: "n2" },
+    { ...evidence, at: 9e15 },
+    { ...evidence, at: "1" },
+    { ...evidence, role: undefined },
+    { ...evidence, lines: [null] },
+    { ...evidence, lines: [{ level: "info" }] },
+  ])
+    expect(() => evidenceCollection.decode(wrong), JSON.stringify(wrong)).toThrow("n2 wrote");
+  const status = { state: "active", mode: "active", guarded: true };
+  const results = { a: { sid: "vm:100", exit: "success" } };
+  expect(localCollection.decode(status)).toEqual({ ...status, results: {} });
+  expect(localCollection.decode({ ...status, results })).toEqual({ ...status, results });
+  for (const wrong of [{ state: 1 }, { results: { a: null } }, { results: { a: { sid: 1, exit: "" } } }])
+    expect(() => localCollection.decode({ ...status, ...wrong }), JSON.stringify(wrong)).toThrow("shape");
+});
+
 test("says of a guest why another node cannot start it", () => {
   const storage = (name: string, options: object): StorageDefinition =>
     ({ storage: name, type: "dir", options }) as unknown as StorageDefinition;

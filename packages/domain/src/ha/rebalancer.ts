@@ -23,7 +23,7 @@ export class ServiceRebalancer {
     const services = Object.values(status.services);
     // What is under way changes the loads: look again when it is done.
     if (services.some(({ state }) => !["started", "stopped", "error"].includes(state))) return [];
-    const placement = context.placement();
+    const placement = whereTakingPart(context.placement());
     const loads = loadsOf(context, placement.online, status.services);
     const now = imbalance(context, loads);
     if (now <= settings.threshold) {
@@ -39,6 +39,14 @@ export class ServiceRebalancer {
     context.env.log("info", `auto rebalance - migrate ${leader} to ${move.target} (${change})`);
     return [`${leader.startsWith("vm:") ? "migrate" : "relocate"} ${leader} ${move.target}`];
   }
+}
+
+/** Nodes that get nothing new would look as if they had room for much. */
+function whereTakingPart(placement: Placement): Placement {
+  const { closed, online } = placement;
+  return closed === undefined
+    ? placement
+    : { ...placement, online: online.filter((node) => !closed.has(node)) };
 }
 
 type Loads = ReadonlyMap<string, Load>;
@@ -124,7 +132,10 @@ function rounded(value: number): number {
 function mayMove(context: ServiceStep, placement: Placement, sid: string, node: string): boolean {
   const service = placement.services[sid];
   return (
-    service?.state === "started" && service.node === node && context.config.get(sid)?.autoRebalance === true
+    service?.state === "started" &&
+    service.node === node &&
+    placement.closed?.has(node) !== true &&
+    context.config.get(sid)?.autoRebalance === true
   );
 }
 

@@ -9,6 +9,8 @@ export interface Placement {
   readonly rules: CompiledRules;
   readonly usage: Usage;
   readonly online: readonly string[];
+  /** Nodes that are to get nothing new; absent = none. */
+  readonly closed?: ReadonlySet<string>;
   readonly services: Readonly<Record<string, ServiceStatus>>;
   readonly config: ReadonlyMap<string, ServiceConfig>;
 }
@@ -21,6 +23,13 @@ export function whereRoom(placement: Placement, env: Pick<HaEnvironment, "hasRoo
     : { ...placement, online: placement.online.filter((node) => hasRoom(sid, node)) };
 }
 
+/** Closed nodes are the last resort. What is there already is not new. */
+function whereOpen(placement: Placement, inPlace: string | undefined): Placement {
+  const { closed, online } = placement;
+  if (closed === undefined || closed.size === 0) return placement;
+  return { ...placement, online: online.filter((node) => !closed.has(node) || node === inPlace) };
+}
+
 /**
  * `stay`: only where it must move; `recover`: it is nowhere, any node is better than none; `best`: the best node whatever
  * it is on; `next`: one that has not failed yet.
@@ -28,15 +37,19 @@ export function whereRoom(placement: Placement, env: Pick<HaEnvironment, "hasRoo
 export type SelectMode = "stay" | "recover" | "best" | "next";
 
 export function selectNode(
-  placement: Placement,
+  everywhere: Placement,
   sid: string,
   service: ServiceStatus,
   config: ServiceConfig,
   mode: SelectMode,
 ): string | undefined {
-  const allowed = allowedNodes(placement, sid);
   const tried = mode === "next" ? (service.failedNodes ?? []) : [];
-  const untried = allowed.filter((node) => !tried.includes(node));
+  const isUntried = (node: string): boolean => !tried.includes(node);
+  const inPlace = mode === "stay" || mode === "best" ? service.node : undefined;
+  const open = whereOpen(everywhere, inPlace);
+  const placement = allowedNodes(open, sid).some(isUntried) ? open : everywhere;
+  const allowed = allowedNodes(placement, sid);
+  const untried = allowed.filter(isUntried);
   const preferred = preferredNodes(placement, sid, untried, mode === "recover");
   if (preferred.length === 0) return undefined;
 

@@ -1,6 +1,6 @@
 // The manager: one round reads what is wanted and what the local managers did, and moves every service one step on.
 import { given } from "@gpve/contracts/given.ts";
-import { compileRules, type CompiledRules } from "./compile-rules.ts";
+import { rulesInForce, type CompiledRules } from "./compile-rules.ts";
 import { Disarming } from "./disarming.ts";
 import type { HaEnvironment } from "./environment.ts";
 import { readCommands } from "./manager-commands.ts";
@@ -213,17 +213,13 @@ export class Manager {
     const usage = new Usage(this.#env, online);
     for (const [sid, service] of Object.entries(this.#status.services)) usage.add(sid, service);
     this.#rules ??= this.#compile(config);
-    this.#placed = { rules: this.#rules, usage, online, services: this.#status.services, config };
+    const closed = new Set(online.filter((node) => this.#env.isClosed?.(node) === true));
+    this.#placed = { rules: this.#rules, usage, online, closed, services: this.#status.services, config };
     return this.#placed;
   }
 
   #compile(config: ReadonlyMap<string, ServiceConfig>): CompiledRules {
-    const rules = compileRules(
-      this.#env
-        .rules()
-        .map((rule) => ({ ...rule, resources: rule.resources.filter((sid) => config.has(sid)) })),
-      [...this.#env.members().keys()],
-    );
+    const rules = rulesInForce(this.#env, config);
     const dropped = rules.dropped.map(({ id, reason }) => `ignoring rule '${id}', because ${reason}`);
     if (dropped.join() !== this.#saidDropped) for (const text of dropped) this.#env.log("notice", text);
     this.#saidDropped = dropped.join();

@@ -121,24 +121,60 @@ describe("a plan", () => {
 });
 
 describe("the loss of a node", () => {
-  it("starts guests by priority where they fit, and says what would not", () => {
-    const big = { cpu: 6, memory: GiB };
+  it("starts guests where HA says, in its order, and says what would not fit or stay down", () => {
     const guests: PlacedGuest[] = [
-      { ...on("n1", "vm/100"), request: aRequest("vm/100", {}, { demand: big }) },
-      { ...on("n1", "vm/101"), request: aRequest("vm/101", { priority: 5 }, { demand: big }) },
-      { ...on("n1", "vm/102"), tied: "its disk local:102/disk.raw is on storage local, which is n1's own" },
+      on("n1", "vm/100"),
+      on("n1", "vm/101"),
+      on("n1", "vm/102"),
+      on("n1", "vm/105"),
       { ...on("n1", "vm/103"), counts: false },
       on("n2", "vm/104"),
     ];
     const state = new ClusterState([aNode("n1"), aNode("n2")], guests);
-    const outcome = simulateLoss(state, ["n1"], policy);
-    expect(outcome.restarted).toEqual([{ guest: "vm/101", from: "n1", to: "n2" }]);
-    expect(outcome.stranded.map(({ guest, why }) => `${guest}: ${why}`)).toEqual([
-      "vm/100: 0 of 1 nodes can take it: 1 by NodeResourcesFit",
-      "vm/102: its disk local:102/disk.raw is on storage local, which is n1's own",
+    const why = "it needs 1024 MiB of memory, 1 MiB are free";
+    const recovery = new Map([
+      ["vm/101", { to: "n2" }],
+      ["vm/100", { refusals: [{ node: "n2", why }] }],
+      ["vm/103", { to: "n2" }],
+      ["vm/105", { left: "HA is disarmed" }],
     ]);
-    expect(outcome.stranded[0]?.verdicts[0]?.refusals[0]?.why).toContain("1 of 6 CPUs are free");
-    expect(outcome.stopped).toEqual(["vm/103"]);
+    expect(simulateLoss(state, ["n1"], policy, recovery)).toEqual({
+      restarted: [{ guest: "vm/101", from: "n1", to: "n2" }],
+      stranded: [
+        {
+          guest: "vm/100",
+          from: "n1",
+          why: "none of 1 nodes can take it",
+          verdicts: [{ node: "n2", refusals: [{ filter: "Recovery", why }] }],
+        },
+      ],
+      down: [
+        { guest: "vm/105", from: "n1", why: "HA is disarmed" },
+        { guest: "vm/102", from: "n1", why: "it is not under HA" },
+      ],
+      stopped: ["vm/103"],
+    });
     expect(state.nodes).toHaveLength(2);
+  });
+
+  it("places virtual clusters by the scheduler, beside what HA has started", () => {
+    const of = (id: string, cpu: number, priority = 0): PlacedGuest => ({
+      request: { ...aRequest(id, { priority }, { demand: { cpu, memory: GiB } }), kind: "vc" },
+      node: "n1",
+      counts: true,
+    });
+    const big: PlacedGuest = {
+      ...on("n1", "vm/100"),
+      request: aRequest("vm/100", {}, { demand: { cpu: 3, memory: GiB } }),
+    };
+    const tied = { ...of("vc/c", 1), tied: "its store is on this node alone" };
+    const state = new ClusterState([aNode("n1"), aNode("n2")], [big, of("vc/a", 4), of("vc/b", 4, 5), tied]);
+    const outcome = simulateLoss(state, ["n1"], policy, new Map([["vm/100", { to: "n2" }]]));
+    expect(outcome.restarted.map(({ guest }) => guest)).toEqual(["vm/100", "vc/b"]);
+    expect(outcome.stranded.map(({ guest, why }) => `${guest}: ${why}`)).toEqual([
+      "vc/a: 0 of 1 nodes can take it: 1 by NodeResourcesFit",
+      "vc/c: its store is on this node alone",
+    ]);
+    expect(outcome.stranded[0]?.verdicts[0]?.refusals[0]?.why).toContain("1 of 4 CPUs are free");
   });
 });

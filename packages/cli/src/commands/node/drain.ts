@@ -1,24 +1,18 @@
 // Empties a node for maintenance: cordons it, then moves its guests to nodes that can have them, one after the other.
 import type { GpveClient } from "@gpve/client/client.ts";
-import { isObject } from "@gpve/client/response-error.ts";
 import { isUpid } from "@gpve/client/task-wait.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { isOrderToHa, untilMovedByHa } from "../vm/moved-by-ha.ts";
 import { setUnschedulable } from "./cordon.ts";
 import { drainClusters } from "./drain-clusters.ts";
-
-interface Guest {
-  readonly vmid: number;
-  readonly name: string;
-  readonly running: boolean;
-}
+import { nodeForGuest, nodeForPart, type DrainedGuest } from "./drain-target.ts";
 
 export const nodeDrain: CommandSpec = {
   name: "node drain",
   summary: "move all guests of a node away, for maintenance",
   details:
-    "The node is cordoned first. Running guests move live, each to the allowed node with most free memory; templates stay. Control planes and workers of virtual clusters move too. What cannot move is named with its reason, and the rest goes on. `node uncordon` takes the node back into service.",
+    "The node is cordoned first. Running guests move live, each where the scheduler would place it now; where all nodes are promised to others, to one that has the memory nevertheless. Templates stay. Control planes and workers of virtual clusters move too. What cannot move is named with its reason, and the rest goes on. `node uncordon` takes the node back into service.",
   arguments: [{ name: "<node>", about: "the node to empty" }],
   examples: ["node drain n2"],
   doing: (input) => `drain node ${input.arg("node")}`,
@@ -28,9 +22,10 @@ export const nodeDrain: CommandSpec = {
     await setUnschedulable(client, node, true);
     const stuck: string[] = [];
     const guests = await guestsOf(client, node);
-    for (const { vmid, name, running } of guests) {
+    for (const guest of guests) {
+      const { vmid, name, running } = guest;
       try {
-        const target = await targetOf(client, node, vmid);
+        const target = await nodeForGuest(client, node, guest);
         const answer = await client.pve.post("/nodes/{node}/qemu/{vmid}/migrate", {
           node,
           vmid,
@@ -44,7 +39,7 @@ export const nodeDrain: CommandSpec = {
         stuck.push(`VM ${vmid} (${name}): ${messageOf(err).trim()}`);
       }
     }
-    const clusters = await drainClusters(cli, client, node, async () => openNode(client, node));
+    const clusters = await drainClusters(cli, client, node, () => nodeForPart(client, node));
     stuck.push(...clusters.stuck);
     if (stuck.length > 0)
       throw new AppError(
@@ -61,7 +56,7 @@ export const nodeDrain: CommandSpec = {
   },
 };
 
-async function guestsOf(client: GpveClient, node: string): Promise<readonly Guest[]> {
+async function guestsOf(client: GpveClient, node: string): Promise<readonly DrainedGuest[]> {
   const rows = await client.pve.list("/nodes/{node}/qemu", { node });
   return rows
     .filter((row) => row["template"] !== 1 && row["template"] !== true)
@@ -69,43 +64,7 @@ async function guestsOf(client: GpveClient, node: string): Promise<readonly Gues
       vmid: Number(row["vmid"]),
       name: String(row["name"]),
       running: row["status"] === "running",
+      memoryBytes: Number(row["maxmem"] ?? 0),
     }))
     .toSorted((a, b) => a.vmid - b.vmid);
-}
-
-/** Of the nodes that the guest may go to, the one with most free memory; never one that is cordoned itself. */
-async function targetOf(client: GpveClient, node: string, vmid: number): Promise<string> {
-  const facts = await client.pve.get("/nodes/{node}/qemu/{vmid}/migrate", { node, vmid });
-  const { allowed_nodes: allowed, not_allowed_nodes: refused } = isObject(facts) ? facts : {};
-  return openNode(client, node, (name) => {
-    if (!Array.isArray(allowed) || allowed.includes(name)) return undefined;
-    const why = isObject(refused) ? refused[name] : undefined;
-    return isObject(why) && Array.isArray(why["reasons"]) ? why["reasons"].join(", ") : "it cannot have it";
-  });
-}
-
-/** Of those that are open, the one with most free memory. `whyNot`: of a node, undefined where nothing speaks against it. */
-async function openNode(
-  client: GpveClient,
-  node: string,
-  whyNot: (name: string) => string | undefined = () => undefined,
-): Promise<string> {
-  const nodes = (await client.pve.list("/nodes")).filter((row) => row["node"] !== node);
-  const free = (row: (typeof nodes)[number]): number => Number(row["maxmem"] ?? 0) - Number(row["mem"] ?? 0);
-  const reasons: string[] = [];
-  for (const row of nodes.toSorted((a, b) => free(b) - free(a))) {
-    const name = String(row["node"]);
-    const isOffline = row["status"] !== "online";
-    const why = isOffline ? "it is not online" : (whyNot(name) ?? (await whyClosed(client, name)));
-    if (why === undefined) return name;
-    reasons.push(`${name}: ${why}`);
-  }
-  const all = reasons.length === 0 ? "there is none" : reasons.join("; ");
-  throw new AppError("node.unavailable", `no other node can have it (${all})`);
-}
-
-async function whyClosed(client: GpveClient, name: string): Promise<string | undefined> {
-  const { spec, status } = await client.v1.get("nodes", name);
-  if (status["scheduling"] === "maintenance") return "it is in maintenance";
-  return spec["unschedulable"] === true ? "it is cordoned" : undefined;
 }

@@ -25,6 +25,16 @@ const node = (name: string, unschedulable: boolean) => ({
   status: {},
 });
 
+/** What the scheduler says of nodes, best first: what speaks against them, by filter. */
+const placement = (verdicts: Readonly<Record<string, Readonly<Record<string, string>>>> = {}) => ({
+  now: {
+    verdicts: Object.entries(verdicts).map(([name, refusals]) => ({
+      node: name,
+      refusals: Object.entries(refusals).map(([filter, why]) => ({ filter, why })),
+    })),
+  },
+});
+
 async function cluster(): Promise<Gpvectl> {
   const ctl = await Gpvectl.create();
   ctl.api
@@ -44,6 +54,8 @@ async function cluster(): Promise<Gpvectl> {
     ])
     .pve("GET /nodes/n1/qemu/100/migrate", { allowed_nodes: ["n2", "n3"] })
     .pve("GET /nodes/n1/qemu/101/migrate", { allowed_nodes: ["n2", "n3"] })
+    .on("GET /api/v1/virtualmachines/100/placement", { body: placement() })
+    .on("GET /api/v1/virtualmachines/101/placement", { body: placement() })
     .pve("POST /nodes/n1/qemu/100/migrate", upid)
     .pve("POST /nodes/n1/qemu/101/migrate", upid)
     .pve(`GET /nodes/n1/tasks/${upid}/status`, { status: "stopped", exitstatus: "OK" })
@@ -106,6 +118,60 @@ describe("gpvectl node", () => {
       expect.stringContaining("still has virtual cluster shop/demo: its volumes are on n1"),
     ]);
     expect(again.code).not.toBe(0);
+  });
+
+  test("drain sends guests where the scheduler would place them, and names what speaks against the others", async () => {
+    await using ctl = await cluster();
+    ctl.api
+      .on("GET /api/v1/nodes/n2", { body: node("n2", false) })
+      .on("GET /api/v1/virtualmachines/100/placement", { body: placement({ n3: {}, n2: {} }) })
+      .on("GET /api/v1/virtualmachines/101/placement", {
+        body: placement({
+          n2: { TaintToleration: "its taint gpu:NoSchedule is not tolerated" },
+          n3: {
+            NodeAffinity: "its labels do not match 'disk=ssd'",
+            NodeResourcesFit: "0 of 1 CPUs are free",
+          },
+        }),
+      });
+    const { code, out, err } = await ctl.run(["node", "drain", "n1"]);
+    expect(code).not.toBe(0);
+    expect(out).toContain("VM 100 (web) is on n3 now.");
+    expect(err).toContain(
+      "VM 101 (still): no other node can have it (n2: its taint gpu:NoSchedule is not tolerated; n3: its labels do not match 'disk=ssd', 0 of 1 CPUs are free)",
+    );
+  });
+
+  test("drain takes a node whose memory is promised to others as the last resort, a running guest only where it is free", async () => {
+    await using ctl = await cluster();
+    const full = { NodeResourcesFit: "0 of 1 CPUs are free" };
+    ctl.api
+      .on("GET /api/v1/nodes/n2", { body: node("n2", false) })
+      .on("GET /api/v1/virtualmachines/100/placement", { body: placement({ n2: full, n3: {} }) })
+      .on("GET /api/v1/virtualmachines/101/placement", { body: placement({ n2: full, n3: full }) });
+    const { out } = await ctl.run(["node", "drain", "n1"]);
+    expect(out).toContain("VM 100 (web) is on n3 now.");
+    expect(out).toContain("VM 101 (still) is on n2 now.");
+    ctl.api
+      .on("GET /api/v1/virtualmachines/100/placement", { body: placement({ n2: full, n3: full }) })
+      .pve("GET /nodes/n1/qemu", [{ vmid: 100, name: "web", status: "running", maxmem: 70 }]);
+    expect((await ctl.run(["node", "drain", "n1"])).out).toContain("VM 100 (web) is on n2 now.");
+    ctl.api.pve("GET /nodes/n1/qemu", [{ vmid: 100, name: "web", status: "running", maxmem: 91 }]);
+    expect((await ctl.run(["node", "drain", "n1"])).err).toContain(
+      "VM 100 (web): no other node can have it (n2: 0 of 1 CPUs are free; n3: 0 of 1 CPUs are free)",
+    );
+  });
+
+  test("drain sends no part of a virtual cluster to a tainted node", async () => {
+    await using ctl = await cluster();
+    const tainted = { ...node("n3", false), spec: { taints: [{ key: "gpu", effect: "NoSchedule" }] } };
+    ctl.api
+      .pve("GET /nodes/n1/qemu", [])
+      .on("GET /api/v1/nodes/n3", { body: tainted })
+      .on("GET /api/v1/vclusters", { body: list([vc("demo", { node: "n1", vnodes: [] })]) });
+    expect((await ctl.run(["node", "drain", "n1"])).err).toContain(
+      "no other node can have it (n2: it is cordoned; n3: it has the taint gpu)",
+    );
   });
 
   test("drain waits until HA has moved what it looks after", async () => {

@@ -18,6 +18,7 @@ interface ClusterStory {
   /** Absent: the server is an older one. */
   readonly decisions?: readonly (Decision & { readonly part: string })[];
   readonly now: Explained;
+  readonly without?: string;
 }
 
 interface Story {
@@ -25,6 +26,8 @@ interface Story {
   readonly node: string;
   readonly decision?: Decision;
   readonly now: Explained;
+  /** An extender that was not heard, and why. */
+  readonly without?: string;
   readonly violations: readonly { readonly rule: string; readonly why: string }[];
 }
 
@@ -50,7 +53,7 @@ export const explainPlacement: CommandSpec = {
       cli.out.data(story);
       return;
     }
-    const { decision, now, violations } = story;
+    const { decision, now, without, violations } = story;
     cli.out.text(`VM ${vmid} is on ${story.node}.\n`);
     if (decision === undefined) cli.out.text("Nobody looked for its node: it was named.\n");
     else {
@@ -60,7 +63,7 @@ export const explainPlacement: CommandSpec = {
         cli.out.text(`\nIt was moved since; where HA did it, gpvectl ha explain ${vmid} says why.\n`);
     }
     for (const { rule, why } of violations) cli.out.text(`\n${rule} does not hold: ${why}\n`);
-    cli.out.text(nowText(now, story.node));
+    cli.out.text(nowText(now, story.node, without));
     if (now.node !== decision?.node) cli.out.text(`\n${verdictTable(cli, now)}`);
   },
 };
@@ -74,7 +77,7 @@ async function explainCluster(cli: Cli, named: string): Promise<void> {
     cli.out.data(story);
     return;
   }
-  const { nodes, decisions, now } = story;
+  const { nodes, decisions, now, without } = story;
   cli.out.text(`Virtual cluster ${named} is on ${nodes.join(", ")}.\n`);
   if (decisions?.length === 0)
     cli.out.text("Its node was named, or chosen by a version that did not write down why.\n");
@@ -84,7 +87,7 @@ async function explainCluster(cli: Cli, named: string): Promise<void> {
     if (decision.part !== "standby" && !nodes.includes(decision.node))
       cli.out.text("\nIt was moved since.\n");
   }
-  cli.out.text(nowText(now, nodes[0]));
+  cli.out.text(nowText(now, nodes[0], without));
   cli.out.text(`\n${verdictTable(cli, now)}`);
 }
 
@@ -94,7 +97,11 @@ function decidedText({ node, at, by, lost, explanation }: Decision): string {
   return `${node} at ${at}${asking}, by ${explanation.strategy ?? ""}${beaten}: ${countText(explanation)}`;
 }
 
-function nowText(now: Explained, at: string | undefined): string {
+function nowText(now: Explained, at: string | undefined, without: string | undefined): string {
   const where = now.node === undefined ? "nowhere" : now.node === at ? `${now.node} again` : now.node;
-  return `\nPlaced now, it would go to ${where}: ${countText(now)}.\n`;
+  const lacks =
+    without === undefined
+      ? ""
+      : `That is without an extender, and nothing is placed before it answers: ${without}\n`;
+  return `\nPlaced now, it would go to ${where}: ${countText(now)}.\n${lacks}`;
 }

@@ -44,6 +44,11 @@ describe("explain", () => {
     expect(out).not.toContain("It was moved since");
     ctl.api.on("GET /api/v1/virtualmachines/100/placement", { body: { ...story, node: "n3" } });
     expect((await ctl.run(["explain", "vm", "web"])).out).toContain("It was moved since; where HA did it");
+    const without = "extender power of the scheduler failed";
+    ctl.api.on("GET /api/v1/virtualmachines/100/placement", { body: { ...story, without } });
+    expect((await ctl.run(["explain", "vm", "web"])).out).toContain(
+      "That is without an extender, and nothing is placed before it answers: extender power of the scheduler failed\n",
+    );
   });
 
   test("says where nobody looked for a node, and what cannot be explained", async () => {
@@ -211,5 +216,16 @@ describe("simulate", () => {
     expect(bad.out).toContain("n1: 1 of 8 CPUs are free");
     expect(bad.out).toContain("its disk is gone");
     expect(bad.err).toContain("2 of 3 running guests would find no place");
+    const down = [{ guest: "vm/103", from: "n2", why: "it is not under HA" }];
+    ctl.api.on("POST /api/v1/simulate/node-loss", {
+      body: { restarted: [], stranded: [], down, stopped: [] },
+    });
+    const left = await ctl.run(["simulate", "node-loss", "n2"]);
+    expect([left.code, left.out]).toEqual([
+      0,
+      expect.stringMatching(/^vm\/103 +n2 +stays down +it is not under HA$/m),
+    ]);
+    expect(left.err).toContain("1 stays down until the node is back; gpvectl ha add has HA");
+    expect(left.out).toContain("Nothing would be started elsewhere.");
   });
 });

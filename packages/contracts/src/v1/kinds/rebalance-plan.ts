@@ -62,6 +62,8 @@ export const rebalancePlanKind: KindDeclaration = {
     madeBy: Type.String(),
   }),
   namePattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+  forcedDelete:
+    "1 = also while it is carried out: the move that has begun goes on, those after it are not made.",
   permissions: { ...toRead(read), ...toChange(change) },
   selectableFields: ["status.phase"],
   columns: [

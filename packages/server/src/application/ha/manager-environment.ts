@@ -29,6 +29,7 @@ import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { nodeRecords } from "../node/collections.ts";
 import { LeaseWatch } from "./lease-watch.ts";
 import { RoundChanges } from "./round-changes.ts";
 
@@ -101,6 +102,27 @@ export class ManagerEnvironment {
     for (const { level, text } of changes.lines) this.#print(level as HaLogLevel, text);
   }
 
+  /** What keeps a service from a node, rules aside; undefined = nothing. */
+  whyNoRoom(sid: string, node: string): string | undefined {
+    const { board, records } = this.#deps;
+    const guest = this.#guest(sid);
+    if (guest === undefined) return "its configuration is gone";
+    const away = guest.node !== node;
+    const { report, facts } = board.get(node) ?? {};
+    const reach = {
+      storages:
+        report?.storages &&
+        new Set(report.storages.filter((each) => each.active).map((each) => each.storage)),
+      // One that has found none yet says so itself when it is asked to start the guest.
+      bridges: facts?.bridges.length === 0 ? undefined : facts?.bridges,
+    };
+    const lacks = away ? whyNotOn(guest, valuesOf(records, storageCollection), node, reach) : undefined;
+    const why = lacks ?? this.#noMemory(guest, node);
+    if (why !== undefined) this.view.log("warning", `service '${sid}' cannot go to node '${node}': ${why}`);
+    else if (report === undefined) return "it has not reported yet";
+    return why;
+  }
+
   #print(level: HaLogLevel, text: string): void {
     const { log } = this.#deps;
     log[level === "error" ? "error" : level === "warning" ? "warn" : "info"]({ ha: "manager" }, text);
@@ -160,7 +182,8 @@ export class ManagerEnvironment {
         this.#changes.unlocked.add(vmidOfSid(sid));
         return lock;
       },
-      hasRoom: (sid, name) => this.#whyNoRoom(sid, name) === undefined,
+      hasRoom: (sid, name) => this.whyNoRoom(sid, name) === undefined,
+      isClosed: (name) => records.collection(nodeRecords).get(name)?.value.unschedulable === true,
       recoveryOrder: (sid) => this.#order(sid),
       guests: noGuests,
     };
@@ -228,26 +251,6 @@ export class ManagerEnvironment {
   #order(sid: string): number {
     const startup = currentSection(this.#guest(sid)?.conf ?? "").get("startup") ?? "";
     return Number(/(?:^|,)(?:order=)?(\d+)(?:,|$)/.exec(startup)?.[1] ?? ORDER_WITHOUT);
-  }
-
-  #whyNoRoom(sid: string, node: string): string | undefined {
-    const { board, records } = this.#deps;
-    const guest = this.#guest(sid);
-    if (guest === undefined) return "its configuration is gone";
-    const away = guest.node !== node;
-    const { report, facts } = board.get(node) ?? {};
-    const reach = {
-      storages:
-        report?.storages &&
-        new Set(report.storages.filter((each) => each.active).map((each) => each.storage)),
-      // One that has found none yet says so itself when it is asked to start the guest.
-      bridges: facts?.bridges.length === 0 ? undefined : facts?.bridges,
-    };
-    const lacks = away ? whyNotOn(guest, valuesOf(records, storageCollection), node, reach) : undefined;
-    const why = lacks ?? this.#noMemory(guest, node);
-    if (why !== undefined) this.view.log("warning", `service '${sid}' cannot go to node '${node}': ${why}`);
-    else if (report === undefined) return "it has not reported yet";
-    return why;
   }
 
   #noMemory(guest: GuestRecord, node: string): string | undefined {

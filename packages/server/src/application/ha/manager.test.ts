@@ -232,6 +232,29 @@ test("writes nothing but its own beat while nothing happens, and keeps evidence 
   expect(world.records.collection(evidenceCollection).list().length).toBeLessThan(650);
 });
 
+test("a node that writes much, of years to come, takes the place of no line but its own", async () => {
+  await world.guest(100, "n2");
+  await world.config.addResource("100", undefined, {});
+  const lines = [{ level: "info", text: "x" }];
+  await world.records.transact((tx) => {
+    tx.put(evidenceCollection, "n3/first", { at: 1, by: "n3", role: "local", lines });
+    for (let count = 0; count < 650; count++)
+      tx.put(evidenceCollection, `n2/${count}`, { at: 8e15 - count, by: "n2", role: "local", lines });
+  });
+  world.serve("n1");
+  await world.pass(6);
+  await world.config.command("disarm-ha freeze", "root@pam");
+  await world.pass(4);
+  const ids = world.records
+    .collection(evidenceCollection)
+    .list()
+    .map(({ id }) => id);
+  expect(ids.length).toBeLessThan(650);
+  expect(ids).toContain("n3/first");
+  expect(world.said()).toContain("adding new service 'vm:100'");
+  expect(world.status.evidence("vm:100").map(({ by }) => by)).toContain("n1");
+});
+
 test("an operator's fence command must end well before anything is recovered", async () => {
   let works = false;
   const calls: string[][] = [];
@@ -262,4 +285,20 @@ test("a round that would give away a guest which moved meanwhile is given up", a
   await world.guest(100, "n3");
   await expect(changes.commit(world.records, 0, 0)).rejects.toThrow("VM 100 is node n3's meanwhile");
   expect(world.ownerOf(100)).toBe("n3");
+});
+
+test("a cordoned node gets the guest of a lost one only where there is no other", async () => {
+  for (const vmid of [100, 101]) await world.guest(vmid, "n2");
+  await world.config.addResource("100", undefined, {});
+  await world.config.addResource("101", undefined, {});
+  await world.records.transact((tx) => tx.put(nodeRecords, "n1", joinedNode("n1", { unschedulable: true })));
+  world.serve("n1");
+  await world.pass(8);
+  expect(world.service("vm:100")).toMatchObject({ state: "started", node: "n2" });
+  world.alive.delete("n2");
+  await world.pass(18);
+  expect([100, 101].map((vmid) => world.ownerOf(vmid))).toEqual(["n3", "n3"]);
+  world.alive.delete("n3");
+  await world.pass(18);
+  expect([100, 101].map((vmid) => world.ownerOf(vmid))).toEqual(["n1", "n1"]);
 });

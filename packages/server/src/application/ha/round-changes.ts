@@ -147,13 +147,20 @@ function settledLeases(records: Records): Record<string, number> {
   );
 }
 
+/**
+ * Of whoever has most, what the store saw first: who writes much, or says that it was in years to come, takes the place of his
+ * own lines alone.
+ */
 function oldEvidence(records: Records): readonly string[] {
   const all = records.collection(evidenceCollection).list();
-  if (all.length <= EVIDENCE_KEPT) return [];
-  return all
-    .toSorted((a, b) => a.value.at - b.value.at)
-    .slice(0, Math.min(PRUNED_AT_ONCE, all.length - EVIDENCE_KEPT))
-    .map(({ id }) => id);
+  const tooMany = Math.min(PRUNED_AT_ONCE, all.length - EVIDENCE_KEPT);
+  if (tooMany <= 0) return [];
+  const seen = all.toSorted((a, b) => a.createRevision - b.createRevision).map(({ id }) => id);
+  const byWriter = [...Map.groupBy(seen, (id) => id.split("/")[0]).values()];
+  return Array.from({ length: tooMany }, () => {
+    const [most = []] = byWriter.toSorted((a, b) => b.length - a.length);
+    return most.shift() ?? "";
+  });
 }
 
 /** Of the current section; snapshots keep what they have. */

@@ -7,12 +7,13 @@ import type { ClusterState } from "@gpve/domain/scheduler/cluster-state.ts";
 import { explain, explainAnew, type Explanation, type NodeVerdict } from "@gpve/domain/scheduler/explain.ts";
 import { placementId } from "@gpve/domain/scheduler/guest-request.ts";
 import { guestLabels, type PlacementRequest } from "@gpve/domain/scheduler/model.ts";
-import { simulateLoss, type LossOutcome } from "@gpve/domain/scheduler/node-loss.ts";
+import { simulateLoss, type HaVerdict, type LossOutcome } from "@gpve/domain/scheduler/node-loss.ts";
 import type { Policy } from "@gpve/domain/scheduler/policy.ts";
 import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
 import { violationsOf, type Violation } from "@gpve/domain/scheduler/rebalance.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { ClusterView } from "./cluster-view.ts";
+import type { PolicyToExplain } from "./placer.ts";
 import { placementKey, placementsDef } from "./placement-records.ts";
 
 export interface ExplainDeps {
@@ -21,6 +22,10 @@ export interface ExplainDeps {
   readonly policy: Policy;
   /** With what extenders say about a request. */
   readonly policyFor: (request: PlacementRequest, signal: AbortSignal) => Promise<Policy>;
+  /** The same as far as extenders answer. */
+  readonly policyToExplain: (request: PlacementRequest, signal: AbortSignal) => Promise<PolicyToExplain>;
+  /** What HA would do with guests of nodes that are lost, in the order of their turns. */
+  readonly recovery: (lost: readonly string[]) => ReadonlyMap<string, HaVerdict>;
 }
 
 export interface PlacementStory {
@@ -36,6 +41,8 @@ export interface PlacementStory {
   };
   /** Where it would go if it were placed now. */
   readonly now: Explanation;
+  /** An extender that was not heard about that, so that nothing would be placed at all, and why. */
+  readonly without?: string;
   /** Rules that do not hold where it is. */
   readonly violations: readonly Violation[];
 }
@@ -71,12 +78,12 @@ export class ExplainPlacement {
 
   /** Who may not see nodes learns which filters spoke, not about which nodes. */
   async guest(vmid: string, ctx: Pick<RequestContext, "access" | "signal">): Promise<PlacementStory> {
-    const { records, view, policy, policyFor } = this.#deps;
+    const { records, view, policy, policyToExplain } = this.#deps;
     const guest = records.collection(guestCollection).get(vmid)?.value;
     if (guest === undefined) throw new AppError("object.not_found", `there is no guest ${vmid}`);
     const id = placementId(guest);
     const request = view.requestOf(guest);
-    const extended = await policyFor(request, ctx.signal);
+    const { policy: extended, without } = await policyToExplain(request, ctx.signal);
     const state = view.state();
     const placed = records.collection(placementsDef).get(placementKey(id))?.value;
     const sees = (explanation: Explanation): Explanation => seenBy(ctx, explanation);
@@ -98,6 +105,7 @@ export class ExplainPlacement {
             },
           }),
       now: sees(explainAnew(state, request, extended)),
+      ...given({ without: withoutFor(ctx, without) }),
       violations,
     };
   }
@@ -124,7 +132,7 @@ export class ExplainPlacement {
     const { view, policy } = this.#deps;
     const state = view.state();
     requireNodes(state, nodes);
-    return simulateLoss(state, nodes, policy);
+    return simulateLoss(state, nodes, policy, this.#deps.recovery(nodes));
   }
 }
 
@@ -138,6 +146,13 @@ export function seenBy<E extends Pick<Explanation, "node" | "verdicts">>(
     ...explanation,
     verdicts: verdicts.map(({ node, refusals }): NodeVerdict => ({ node, refusals })),
   };
+}
+
+export function withoutFor(
+  ctx: Pick<RequestContext, "access">,
+  without: string | undefined,
+): string | undefined {
+  return without === undefined || seesNodes(ctx) ? without : `an extender was not heard: ${HIDDEN}`;
 }
 
 function seesNodes({ access }: Pick<RequestContext, "access">): boolean {

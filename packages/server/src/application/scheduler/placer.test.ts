@@ -258,7 +258,9 @@ describe("guests", () => {
     expect(hidden.violations).toEqual([
       { rule: "NodeAffinity", guest: "vm/100", node: "n1", why: "who has Sys.Audit on /nodes is told why" },
     ]);
-    expect(explain.nodeLoss(["n1"]).stranded[0]?.why).toContain("it has a volume on storage local");
+    expect(explain.nodeLoss(["n1"]).down).toEqual([
+      { guest: "vm/100", from: "n1", why: "it is not under HA" },
+    ]);
     expect(() => explain.nodeLoss(["n9"])).toThrow(/there is no node 'n9'; there are n1, n2/);
     await world.gone(100);
     await world.clock.advance(1);
@@ -323,6 +325,16 @@ describe("guests", () => {
     expect(now).toMatchObject({ node: "n2", refused: { power: 1 } });
     service.close();
     service.closeAllConnections();
+    const deaf = await explain.guest("100", { access, signal });
+    expect(deaf).toMatchObject({ node: "n1", now: { feasible: 2 } });
+    expect(deaf.without).toMatch(/^extender power of the scheduler \(http:.*\) failed within 5000 ms/);
+    const blind = { access: { ...access, has: () => false }, signal };
+    expect((await explain.guest("100", blind)).without).toBe(
+      "an extender was not heard: who has Sys.Audit on /nodes is told why",
+    );
+    await expect(explain.place({ cpu: 1 }, signal)).rejects.toThrow(/extender power/);
+    const over = AbortSignal.abort(new Error("the client is gone"));
+    await expect(explain.guest("100", { access, signal: over })).rejects.toThrow("the client is gone");
   });
 });
 

@@ -57,6 +57,12 @@ export interface Settling<D extends { readonly nodes: readonly string[] }, T> {
   readonly commit: (tx: Tx, decided: D, lost: number) => T;
 }
 
+export interface PolicyToExplain {
+  readonly policy: Policy;
+  /** An extender that was not heard, and why. */
+  readonly without?: string;
+}
+
 /** Who is beaten so often is told. */
 const MOST_TRIES = 32;
 
@@ -149,6 +155,16 @@ export class Placer {
     } catch (err) {
       log.warn({ err: messageOf(err), request: request.id }, "an extender of the scheduler failed");
       throw err;
+    }
+  }
+
+  /** To show what would be decided: an extender that fails is no reason to show nothing. */
+  async policyToExplain(request: PlacementRequest, signal: AbortSignal): Promise<PolicyToExplain> {
+    try {
+      return { policy: await this.policyFor(request, signal) };
+    } catch (err) {
+      signal.throwIfAborted();
+      return { policy: this.#deps.policy, without: messageOf(err) };
     }
   }
 

@@ -3,26 +3,36 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { managerCollection, MANAGER_STATUS_ID } from "@gpve/domain/ha/collections.ts";
 import { emptyManagerStatus, type ManagerStatus } from "@gpve/domain/ha/model.ts";
+import type { Extend } from "@gpve/domain/scheduler/plugin.ts";
+import { readPolicy } from "@gpve/domain/scheduler/policy.ts";
 import { taskRecordId, taskRecords } from "@gpve/domain/task/task-record.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SchedulerWorld } from "../../testing/scheduler-world.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
+import { nodeRecords } from "../node/collections.ts";
 import { rebalancePlanAdapter } from "../v1/adapters/rebalance-plan.ts";
 import { cacheReader } from "../v1/adapter.ts";
-import { DEFAULT_REBALANCE } from "./rebalancer.ts";
+import { DEFAULT_REBALANCE, Rebalancer } from "./rebalancer.ts";
 import { rebalancePlansDef, type PlanRecord } from "./rebalance-records.ts";
 
 const taint = { taints: ["gone:NoSchedule"] };
 let world: SchedulerWorld;
 let asked: Record<string, unknown>[];
 let refuse: string | undefined;
+/** Tasks have begun, and nobody hears of their end. */
+let silent: boolean;
 /** HA, which the task only tells, has not moved the guest. */
 let byHa: boolean;
 let stop: AbortController;
 let running: Promise<void>;
 
-const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}): Promise<void> => {
-  const config = { plugins: { filter: [], score: [] }, rebalance: { ...DEFAULT_REBALANCE, ...rebalance } };
+const open = async (
+  rebalance: Partial<SchedulerConfiguration["rebalance"]> = {},
+  extend?: Extend,
+): Promise<void> => {
+  const settings = { ...DEFAULT_REBALANCE, ...rebalance };
+  const config = { plugins: { filter: [], score: [] }, rebalance: settings };
   world = await SchedulerWorld.with(["n1", "n2"], { config: config as unknown as SchedulerConfiguration });
   stop = new AbortController();
   let tasks = 0;
@@ -32,6 +42,7 @@ const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}
       const type = byHa ? "hamigrate" : "qmigrate";
       const upid = `UPID:${node}:00000001:0000000${++tasks}:65000000:${type}:${params.vmid}:root@pam:`;
       if (refuse === "at once") throw new AppError("feature.unsupported", "no migration here");
+      if (silent) return { data: upid };
       const exitstatus = refuse ?? "OK";
       await world.records.transact((tx) => {
         const guest = tx.get(guestCollection, params.vmid)?.value;
@@ -42,12 +53,28 @@ const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}
       return { data: upid };
     },
   } as unknown as Pick<NodeCalls, "call">;
-  running = world.scheduler.rebalancer.run(calls, stop.signal);
+  const { records, board, clock, scheduler } = world;
+  const { view, figures } = scheduler;
+  const extended = {
+    records,
+    board,
+    clock,
+    view,
+    figures,
+    settings,
+    extend,
+    newId: String,
+    log: silentLogger,
+  };
+  const rebalancer =
+    extend === undefined ? scheduler.rebalancer : new Rebalancer({ ...extended, policy: readPolicy() });
+  running = rebalancer.run(calls, stop.signal);
 };
 beforeEach(() => {
   asked = [];
   refuse = undefined;
   byHa = false;
+  silent = false;
 });
 afterEach(async () => {
   stop.abort(new Error("stopping"));
@@ -119,6 +146,51 @@ describe("a plan of moves", () => {
     expect(plans()[1]).toMatchObject({ phase: "Failed", message: "vm/101: no migration here" });
   });
 
+  it("ends where the node that moves is lost, and the next plan has its turn", async () => {
+    await open();
+    for (const vmid of [100, 101]) await runningGuest(vmid, "n1");
+    await runningGuest(102, "n2");
+    await world.node("n1", taint);
+    silent = true;
+    const plan = world.scheduler.rebalancer.plan({ approved: true, maxMoves: 1 }, "joe@pve");
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", plan));
+    await world.clock.advance(300_000);
+    expect(plans()[0]).toMatchObject({ phase: "Running", moves: [{ state: "moving" }] });
+    const other = { ...plan, moves: [{ ...plan.moves[0], guest: "vm/102", from: "n2", to: "n1" }] };
+    await world.records.transact((tx) => {
+      tx.put(rebalancePlansDef, "p2", other as PlanRecord);
+      tx.delete(nodeRecords, "n1");
+    });
+    silent = false;
+    await world.clock.advance(30_000);
+    expect(plans()).toMatchObject([
+      { phase: "Failed", message: "vm/100: node 'n1' is not online", moves: [{ state: "failed" }] },
+      { phase: "Done", moves: [{ state: "done" }] },
+    ]);
+  });
+
+  it("is not waited for any more once it is deleted by force", async () => {
+    await open();
+    for (const vmid of [100, 101]) await runningGuest(vmid, "n1");
+    await world.node("n1", taint);
+    silent = true;
+    const plan = world.scheduler.rebalancer.plan({ approved: true }, "joe@pve");
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", plan));
+    await world.clock.advance(10_000);
+    const { write } = rebalancePlanAdapter({ rebalancer: world.scheduler.rebalancer });
+    await world.records.transact((tx) =>
+      write?.remove(tx, { name: "p1", previous: undefined, force: true, ctx: {} as never }),
+    );
+    silent = false;
+    const [, second] = plan.moves;
+    await world.records.transact((tx) =>
+      tx.put(rebalancePlansDef, "p2", { ...plan, moves: second === undefined ? [] : [second] }),
+    );
+    await world.clock.advance(10_000);
+    expect(asked).toMatchObject([{ vmid: "100" }, { vmid: "101" }]);
+    expect(plans()).toMatchObject([{ phase: "Done" }]);
+  });
+
   it("waits for HA to move a guest of its own, and says so where it does not", async () => {
     await open();
     byHa = true;
@@ -182,6 +254,73 @@ describe("a plan of moves", () => {
     await world.clock.advance(60_000);
     expect(plans()).toMatchObject([{ phase: "Proposed" }]);
     expect(asked).toEqual([]);
+  });
+});
+
+describe("a move of a plan", () => {
+  it("is made only where extenders let it", async () => {
+    const requests: unknown[] = [];
+    let refused: string | undefined = "no power";
+    await open({}, async (request, nodes) => {
+      requests.push([request.id, ...nodes]);
+      return [{ name: "power", weight: 1, refuse: () => refused }];
+    });
+    await runningGuest(100, "n1");
+    await world.node("n1", taint);
+    const carriedOut = async (name: string): Promise<PlanRecord | undefined> => {
+      const plan = world.scheduler.rebalancer.plan({ approved: true }, "joe@pve");
+      await world.records.transact((tx) => tx.put(rebalancePlansDef, name, plan));
+      await world.clock.advance(5_000);
+      return world.records.collection(rebalancePlansDef).get(name)?.value;
+    };
+    expect(await carriedOut("p1")).toMatchObject({
+      phase: "Failed",
+      message: "vm/100: node n2 does not take it: no power",
+    });
+    expect(requests).toEqual([["vm/100", "n2"]]);
+    expect(asked).toEqual([]);
+    refused = undefined;
+    expect(await carriedOut("p2")).toMatchObject({ phase: "Done", moves: [{ state: "done" }] });
+    expect(asked).toMatchObject([{ vmid: "100", target: "n2" }]);
+  });
+});
+
+describe("a plan that nobody approves", () => {
+  it("keeps none back that comes by itself", async () => {
+    await open({ mode: "auto", intervalSeconds: 10 });
+    await runningGuest(100, "n1");
+    await world.node("n1", taint);
+    const forgotten = world.scheduler.rebalancer.plan({}, "joe@pve");
+    const proposed = { ...forgotten, by: "the rebalancer" };
+    await world.records.transact((tx) => {
+      tx.put(rebalancePlansDef, "p1", forgotten);
+      tx.put(rebalancePlansDef, "p2", proposed);
+    });
+    await world.clock.advance(30_000);
+    expect(asked).toMatchObject([{ vmid: "100", target: "n2" }]);
+    expect(plans().map(({ phase }) => phase)).toEqual(["Done", "Proposed", "Proposed"]);
+  });
+
+  it("lapses after a day where nobody asked for it, and what there is to do then is proposed", async () => {
+    await open({ mode: "plan", intervalSeconds: 600 });
+    await runningGuest(100, "n1");
+    await world.node("n1", taint);
+    const byHand = world.scheduler.rebalancer.plan({}, "joe@pve");
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", byHand));
+    await world.clock.advance(1_200_000);
+    expect(plans()).toMatchObject([
+      { by: "the rebalancer", moves: [{ guest: "vm/100" }] },
+      { by: "joe@pve" },
+    ]);
+    await world.gone(100);
+    await runningGuest(101, "n1");
+    await world.clock.advance(80_000_000);
+    expect(plans()[0]).toMatchObject({ moves: [{ guest: "vm/100" }] });
+    await world.clock.advance(10_000_000);
+    expect(plans()).toMatchObject([
+      { by: "the rebalancer", phase: "Proposed", moves: [{ guest: "vm/101" }] },
+      { by: "joe@pve", phase: "Proposed", moves: [{ guest: "vm/100" }] },
+    ]);
   });
 });
 

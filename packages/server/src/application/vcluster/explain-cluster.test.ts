@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { expect, test } from "vitest";
 import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
@@ -15,7 +16,7 @@ import { writeDecisions } from "./placing/cluster-decisions.ts";
 
 const NODES = ["n1", "n2", "n3", "n4"];
 
-async function world() {
+async function world(without?: string) {
   const records = new MemoryRecords();
   const make = (name: string, node: string, spec: Record<string, unknown> = {}) => ({
     name,
@@ -52,7 +53,7 @@ async function world() {
     records,
     board,
     view: { state: () => state },
-    placer: { policyFor: async () => readPolicy() },
+    placer: { policyToExplain: async () => ({ policy: readPolicy(), ...given({ without }) }) },
   });
   const story = (key: string, seesNodes = true) =>
     explained.story(key, {
@@ -89,6 +90,12 @@ test("one with rules goes where the scheduler says; who may not see nodes learns
   const { now } = await story("ruled", false);
   expect(now).toMatchObject({ node: "n1", strategy: "balanced", nodes: 4, feasible: 1 });
   expect(now.verdicts).toEqual([{ node: "n1", refusals: [] }]);
+});
+
+test("an extender that fails is named, and hides nothing else", async () => {
+  const { story } = await world("extender power failed");
+  expect(await story("demo")).toMatchObject({ now: { node: "n2" }, without: "extender power failed" });
+  expect((await story("demo", false)).without).toContain("an extender was not heard");
 });
 
 test("what was decided is told as it was, without a standby that follows no more", async () => {

@@ -1,4 +1,5 @@
 // Why a virtual cluster is where it is, as it was decided for each part of it, and where it would go now.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Explanation } from "@gpve/domain/scheduler/explain.ts";
@@ -9,7 +10,7 @@ import {
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { ClusterView } from "../scheduler/cluster-view.ts";
-import { seenBy } from "../scheduler/explain-placement.ts";
+import { seenBy, withoutFor } from "../scheduler/explain-placement.ts";
 import type { Placer } from "../scheduler/placer.ts";
 import { explainPart, partAt } from "./placing/choose-node.ts";
 import { clusterDecisionsDef, type PartDecision } from "./placing/cluster-decisions.ts";
@@ -19,7 +20,7 @@ import type { NodesDeps } from "./placing/named-node.ts";
 
 export interface ExplainClusterDeps extends NodesDeps {
   readonly view: Pick<ClusterView, "state">;
-  readonly placer: Pick<Placer, "policyFor">;
+  readonly placer: Pick<Placer, "policyToExplain">;
 }
 
 export interface ClusterStory {
@@ -30,6 +31,8 @@ export interface ClusterStory {
   readonly decisions: readonly (Omit<PartDecision, "at"> & { readonly at: string })[];
   /** Where its control plane would go if it were placed now, none of its own in the way. */
   readonly now: Explanation;
+  /** An extender that was not heard about that, so that nothing would be placed at all, and why. */
+  readonly without?: string;
 }
 
 export class ExplainCluster {
@@ -47,6 +50,7 @@ export class ExplainCluster {
     const { parts = [] } = records.collection(clusterDecisionsDef).get(key)?.value ?? {};
     // Nobody follows any more that was given up.
     const decisions = parts.filter(({ part, node }) => part !== "standby" || node === record.standby?.node);
+    const { now, without } = await this.#now(record, ctx.signal);
     return {
       id: clusterId(record),
       nodes: nodesOf(record),
@@ -55,17 +59,21 @@ export class ExplainCluster {
         at: new Date(at).toISOString(),
         explanation: seenBy(ctx, explanation),
       })),
-      now: seenBy(ctx, await this.#now(record, ctx.signal)),
+      now: seenBy(ctx, now),
+      ...given({ without: withoutFor(ctx, without) }),
     };
   }
 
-  async #now(record: VirtualClusterRecord, signal: AbortSignal): Promise<Explanation> {
+  async #now(
+    record: VirtualClusterRecord,
+    signal: AbortSignal,
+  ): Promise<{ readonly now: Explanation; readonly without: string | undefined }> {
     const { view, placer } = this.#deps;
     const request = partAt(record, record.node, partName(record.spec, 0));
-    const policy = await placer.policyFor(request, signal);
+    const { policy, without } = await placer.policyToExplain(request, signal);
     const state = view.state().clone();
     for (const share of clusterShares(record)) state.remove(share.request.id);
     const filters = clusterFilters(this.#deps, record.spec, { there: new Set(nodesOf(record)) });
-    return explainPart(state, policy, request, { filters });
+    return { now: explainPart(state, policy, request, { filters }), without };
   }
 }

@@ -147,6 +147,7 @@ describe("the routes of the scheduler", () => {
     expect((await v1.ask("POST", "/simulate/node-loss", { body: { nodes: ["n1"] } })).body).toEqual({
       restarted: [],
       stranded: [],
+      down: [],
       stopped: [],
     });
     await v1.addUser("joe@pve");

@@ -35,11 +35,11 @@ export function rebalancePlanAdapter({ rebalancer }: RebalancePlanDeps): KindAda
         requireApproval(name, found, wanted);
         tx.put(rebalancePlansDef, name, { ...found, spec: wanted });
       },
-      remove: (tx, { name }) => {
-        if (tx.get(rebalancePlansDef, name)?.value.phase === "Running")
+      remove: (tx, { name, force }) => {
+        if (!force && tx.get(rebalancePlansDef, name)?.value.phase === "Running")
           throw new AppError(
             "resource.busy",
-            `plan '${name}' is being carried out: cancel the task of its move first`,
+            `plan '${name}' is being carried out: cancel the task of its move first; force=1 forgets the plan and lets the task go on`,
           );
         tx.delete(rebalancePlansDef, name);
       },
