@@ -11,6 +11,7 @@ import type { ImageSources } from "../image/cluster-images.ts";
 import { refusedImage } from "../image/refused-image.ts";
 import { drainNode, type DrainPolicy } from "../kubernetes/drain-node.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
+import { wantedMarks } from "../kubernetes/node-marks.ts";
 import type { GuestClone, GuestStep, InsideStep, KubernetesStep, Step } from "../plan/plan-steps.ts";
 import { refuseOtherBalancers, refuseOthers, refuseOtherTemplates } from "./refuse-others.ts";
 import { withVersions } from "./config-parts.ts";
@@ -97,6 +98,7 @@ export class Actor {
       case "kubernetes.kubelet":
       case "node.drain":
       case "node.uncordon":
+      case "node.mark":
       case "node.delete":
       case "addon.apply":
         return this.#inKubernetes(step, desired, world);
@@ -251,6 +253,8 @@ export class Actor {
       }
       case "node.uncordon":
         return kubernetes.setCordon(hostname, false);
+      case "node.mark":
+        return kubernetes.markNode(hostname, wantedMarks(machineOf(desired, step.subject)));
       case "node.delete":
         return kubernetes.deleteNode(hostname);
       case "addon.apply":

@@ -26,6 +26,7 @@ import {
   rejoin,
   removeStale,
 } from "./decide-beginning.ts";
+import { markNodes } from "./decide-marks.ts";
 import { removeOne, resetOne } from "./decide-removal.ts";
 import { reconfigure, recordRotated, uncordon, upgradeKubernetes, upgradeTalos } from "./decide-upgrades.ts";
 import type { ApplyPart, Desired } from "../desired.ts";
@@ -66,6 +67,7 @@ const everything: readonly Rule[] = [
   changeCold,
   upgradeTalos,
   reconfigure,
+  markNodes,
   recordRotated,
   upgradeKubernetes,
   addons,
