@@ -20,6 +20,7 @@ import { type Desired, wantedKubernetes } from "./desired.ts";
 import { refuseOtherDisk } from "./install-disk.ts";
 import { uuidOf } from "./observe/look-at-machine.ts";
 import type { Machines } from "./machines-port.ts";
+import { reachedAt } from "./observe/machine-address.ts";
 import { addressOf } from "./observe/observer.ts";
 import { readyUpgrade, type UpgradeDeps, upgradeMachine } from "./upgrade-machine.ts";
 import { configured, type SeenConfig, type World } from "./world.ts";
@@ -304,7 +305,8 @@ export class Actor {
   ): Promise<void> {
     const machine = desired.machines.find((each) => each.name === name);
     const seen = world.machines.get(name);
-    const address = machine?.addresses[0] ?? (seen === undefined ? "" : addressOf(seen));
+    const known = seen === undefined ? "" : addressOf(seen);
+    const address = machine === undefined || seen === undefined ? known : reachedAt(machine, seen);
     const client = await this.#deps.talos.member({ name, address });
     try {
       await work(client);

@@ -12,7 +12,7 @@ import {
   refuseRenaming,
   refuseShrinking,
 } from "./decide-guests.ts";
-import { refuseClashes, refuseOtherNames, refuseRoutes } from "./decide-network.ts";
+import { refuseClashes, refuseMoving, refuseOtherNames, refuseRoutes } from "./decide-network.ts";
 import { makeTemplates, removeTemplates } from "./decide-templates.ts";
 import {
   addonsWhere,
@@ -41,6 +41,7 @@ const everything: readonly Rule[] = [
   refuseForeign,
   refuseClashes,
   refuseRenaming,
+  refuseMoving,
   removeStale,
   recordReplaced,
   recordReset,
@@ -79,6 +80,7 @@ const everything: readonly Rule[] = [
 const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
   infrastructure: [
     refuseRenaming,
+    refuseMoving,
     recordReplaced,
     makeImages,
     makeTemplates,
@@ -91,6 +93,7 @@ const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
   bootstrap: [
     refuseForeign,
     refuseClashes,
+    refuseMoving,
     removeStale,
     reach,
     configure,
