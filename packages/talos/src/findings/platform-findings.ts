@@ -63,9 +63,10 @@ export const platformFindings = {
   "node-offline": {
     area: "platform",
     title: "A node is offline",
-    evidence: "the node",
-    cause: "It is switched off or cut off from the others.",
-    fix: "Bring it back, or take it out of the provider's nodes.",
+    evidence: "the node, and the machines that would be made there",
+    cause:
+      "It is switched off or cut off from the others. Where machines are to be made on it, it is an error; else the others are worked on.",
+    fix: "Bring it back, put those machines elsewhere with nodes.NAME.host, or take it out of the provider's nodes.",
   },
   "storage-missing": {
     area: "platform",

@@ -23,14 +23,28 @@ export function checkNodes(
         error("node-missing", name, `${provider.name} has ${known === "" ? "none of the nodes" : known}`),
       ];
     }
-    if (!node.isOnline) return [error("node-offline", name, `${name} is offline`)];
     const own = machines.filter(({ host }) => host === name);
+    if (!node.isOnline)
+      return [
+        offline(
+          name,
+          own.filter(({ vmid }) => !existing.has(vmid)),
+        ),
+      ];
     return [
       ...checkStorages(cluster, provider, node, own, existing),
       ...checkBridge(cluster, node),
       ...checkRoom(cluster, node, own, existing),
     ];
   });
+}
+
+/** A node that dies must not keep the rest of the cluster from being worked on. */
+function offline(name: string, missing: readonly Machine[]): Finding {
+  const evidence = `${name} is offline`;
+  if (missing.length === 0) return warning("node-offline", name, evidence);
+  const who = missing.map((machine) => machine.name).join(", ");
+  return error("node-offline", name, `${evidence}, and ${who} would be made there`);
 }
 
 function checkStorages(

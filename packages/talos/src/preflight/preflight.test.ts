@@ -76,7 +76,7 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     "a node that is off",
     (p) => p.nodes.set("pve2", { status: "offline", maxcpu: 16, maxmem: 64 * GIB, mem: 0 }),
     {},
-    "error node-offline pve2",
+    "error node-offline pve2: pve2 is offline, and prod-cp-2, prod-worker-2 would be made there",
   ],
   [
     "a storage that is not there",
@@ -351,4 +351,19 @@ test("a mistake of our own is not taken for the platform's", async () => {
     openDriver: () => Promise.reject(new TypeError("oops")),
   });
   await expect(broken).rejects.toThrow("oops");
+});
+
+test("a node that is off is a warning where nothing is to be made, wherever machines are by now", async () => {
+  const cluster = testCluster();
+  const made = (p: FakePlatform): void => {
+    for (const machine of machinesOf(cluster)) {
+      const config = { ...guestSettings(cluster, machine) };
+      // One that others moved and gave another VMID is there all the same.
+      const isMoved = machine.name === "prod-worker-2";
+      const node = isMoved ? "pve3" : machine.host;
+      p.guests.set(isMoved ? 8000 : machine.vmid, { node, status: "running", config });
+    }
+    p.nodes.set("pve2", { status: "offline", maxcpu: 16, maxmem: 64 * GIB, mem: 0 });
+  };
+  expect(await findings(made)).toEqual(["warning node-offline pve2: pve2 is offline"]);
 });

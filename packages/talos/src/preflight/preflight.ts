@@ -80,9 +80,7 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
       const tag = clusterTag(cluster);
       const existing = new Set(
         own
-          .filter((machine) =>
-            seen.guests.some((known) => known.guest.vmid === machine.vmid && isOurs(known, machine, tag)),
-          )
+          .filter((machine) => seen.guests.some((known) => isOurs(known, machine, tag)))
           .map(({ vmid }) => vmid),
       );
       const missing = own.filter(({ vmid }) => !existing.has(vmid));
