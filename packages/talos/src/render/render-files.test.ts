@@ -489,6 +489,19 @@ describe("what talhelper has no keys for is a patch in its file", () => {
     }
   });
 
+  test.each([
+    ["v1.11.3", { cluster: { controlPlane: { localAPIServerPort: 7443 } } }],
+    ["v1.14.0", { apiVersion: "v1alpha1", kind: "KubeAPIServerConfig", apiPort: 7443 }],
+  ])("of %s, the port at which API servers listen", (version, patch) => {
+    const versions = { talos: version };
+    const { given, text } = fileOf({ versions, endpoint: { vip: "10.0.0.9", port: 7443 } });
+    const { controlPlane } = parse(text) as { controlPlane: { patches: string[] } };
+    expect(parse(controlPlane.patches[0] ?? "")).toEqual(patch);
+    expect(writeConfig(configOf("prod-cp-1", given).documents)).toMatch(
+      /(?:localAPIServerPort|apiPort): 7443/,
+    );
+  });
+
   test("also taints of workers; labels that no worker may give are told", () => {
     const { text } = fileOf({ pools, versions: { talos: "v1.13.9" } });
     expect(text).toMatch(

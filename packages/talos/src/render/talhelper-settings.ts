@@ -1,6 +1,7 @@
 // Settings of cluster.yaml that talhelper has no keys for, as a patch in its talconfig.yaml. talhelper makes
 // configurations of the Talos version, whatever the cluster's contract is.
 import { platformNames, readsTalosApi, waitsForController } from "../cluster/cloud-controllers.ts";
+import { localApiPort } from "../cluster/cluster-inputs.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import { writeConfig } from "../config/config-text.ts";
@@ -23,12 +24,15 @@ export function talhelperSettings(cluster: Cluster): string | undefined {
 }
 
 export function controlPlaneSettings(cluster: Cluster): string | undefined {
-  if (!readsTalosApi(cluster)) return undefined;
-  return textOf([
-    contractOf(cluster.versions.talos).kubernetes === "document"
-      ? typedDocument("KubeTalosAPIAccessConfig", talosApiAccess)
-      : { machine: { features: { kubernetesTalosAPIAccess: { enabled: true, ...talosApiAccess } } } },
-  ]);
+  const isDocument = contractOf(cluster.versions.talos).kubernetes === "document";
+  const port = localApiPort(cluster);
+  const access = isDocument
+    ? typedDocument("KubeTalosAPIAccessConfig", talosApiAccess)
+    : { machine: { features: { kubernetesTalosAPIAccess: { enabled: true, ...talosApiAccess } } } };
+  const listening = isDocument
+    ? typedDocument("KubeAPIServerConfig", { apiPort: port })
+    : { cluster: { controlPlane: compact({ localAPIServerPort: port }) } };
+  return textOf([...(readsTalosApi(cluster) ? [access] : []), ...(port === undefined ? [] : [listening])]);
 }
 
 /** By what the platform's controllers find it, and a worker's taints, which it gives its node as it registers; labels of its own are talhelper's nodeLabels. */
