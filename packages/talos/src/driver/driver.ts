@@ -112,6 +112,8 @@ export interface Driver {
   volumes(host: string, storage: string, content: string): Promise<readonly string[]>;
   /** Nodes that each mapping of PCI devices has a device on, by its name; those that whoever asks may see. */
   pciMappings(): Promise<ReadonlyMap<string, readonly string[]>>;
+  /** Of the node that answers, as its cluster knows it; undefined: whoever asks is not told. */
+  address(): Promise<string | undefined>;
   /** undefined: whoever asks may do everything. */
   privileges(path: string): Promise<ReadonlySet<string> | undefined>;
   /** The platform fetches it itself, as a volume of this name. */

@@ -1,6 +1,7 @@
 // Machines by the PVE API, whoever carries the calls: gpve and pve-api over the network, qm on the host.
 import { pveRows } from "@gpve/client/pve-client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
+import { isAppError } from "@gpve/contracts/errors.ts";
 import type {
   CloneRequest,
   Driver,
@@ -106,6 +107,18 @@ export class PveDriver implements Driver {
         return [text(id), devices.map((device) => /(?:^|,)node=([^,]+)/.exec(device)?.[1] ?? "")] as const;
       }),
     );
+  }
+
+  async address(): Promise<string | undefined> {
+    try {
+      const nodes = (await this.#rows("/cluster/status")).filter(({ type }) => type === "node");
+      const own = nodes.find(({ local }) => number(local) === 1);
+      return own === undefined || text(own["ip"]) === "" ? undefined : text(own["ip"]);
+    } catch (err) {
+      // It takes Sys.Audit on everything; only who does not answer is asked again.
+      if (!isAppError(err) || err.kind === "unavailable" || err.kind === "timeout") throw err;
+      return undefined;
+    }
   }
 
   async privileges(path: string): Promise<ReadonlySet<string> | undefined> {

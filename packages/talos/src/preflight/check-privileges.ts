@@ -3,6 +3,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { Driver } from "../driver/driver.ts";
 import { wantedAddons } from "../addon/addon-catalogue.ts";
+import { podEndpoint } from "../addon/pod-endpoint.ts";
 import { mappingPath } from "./check-devices.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 
@@ -74,9 +75,10 @@ export async function checkPrivileges(
 /** Accounts of add-ons are made once Kubernetes runs, which is late to learn that the token may not make them. */
 export async function checkAccounts(
   cluster: Cluster,
-  { name, pool }: Cluster["providers"][number],
+  provider: Cluster["providers"][number],
   driver: Driver,
 ): Promise<readonly Finding[]> {
+  const { name, pool } = provider;
   const accounts = wantedAddons(cluster).flatMap(({ name: addon, account }) =>
     account === undefined ? [] : [{ addon, paths: account.paths(pool) }],
   );
@@ -91,7 +93,13 @@ export async function checkAccounts(
   for (const [path = "", privilege = ""] of needed)
     if ((await driver.privileges(path))?.has(privilege) === false) missing.push(`${privilege} on ${path}`);
   const who = accounts.map(({ addon }) => addon).join(" and ");
-  return missing.length === 0
-    ? []
-    : [warning("addon-account", name, `for ${who} the token lacks ${missing.join(", ")}`)];
+  const own = provider.endpoint ?? `the name ${provider.nodes[0]}`;
+  return [
+    ...(missing.length === 0
+      ? []
+      : [warning("addon-account", name, `for ${who} the token lacks ${missing.join(", ")}`)]),
+    ...((await podEndpoint(provider, driver)) === undefined
+      ? [warning("addon-endpoint", name, `for ${who} there is only ${own}`)]
+      : []),
+  ];
 }

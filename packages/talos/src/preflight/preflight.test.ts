@@ -208,6 +208,12 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     "warning addon-account pve: for proxmox-ccm the token lacks Sys.Modify on /access, Realm.AllocateUser on /access/realm/pve, User.Modify on /access/groups, Permissions.Modify on /vms",
   ],
   [
+    "a platform that pods would look for in themselves",
+    (p) => (p.subnet = "127.0.0"),
+    {},
+    "warning addon-endpoint pve: for proxmox-ccm there is only the name pve1",
+  ],
+  [
     "a token that may not use the storage of a disk beside the system's",
     (p) => {
       p.storages.push({ storage: "big", active: 1, enabled: 1, content: "images", avail: 1000 * GIB });
