@@ -46,6 +46,21 @@ export const platformFindings = {
       "Disk images enrol their keys in the firmware from Talos 1.14 on; older ones fail at their first boot.",
     fix: "Set image.boot to iso, or use Talos 1.14.",
   },
+  "secureboot-needs-uefi": {
+    area: "image",
+    title: "Secure boot needs UEFI",
+    evidence: "the machine and its bios",
+    cause: "Images of secure boot have no boot loader for a BIOS: the machine would not start.",
+    fix: "Set machine.bios to ovmf, as it is by default, or image.secureboot to false.",
+  },
+  "tpm-without-secureboot": {
+    area: "image",
+    title: "Disks are to be opened by a TPM without secure boot",
+    evidence: "talos.diskEncryption and image.secureboot",
+    cause:
+      "The TPM gives the key to whatever system it has measured as signed. Images without secure boot are not signed for it: Talos does not encrypt with it, or the key protects from nobody who can start another system.",
+    fix: "Set image.secureboot to true (before machines are made), or talos.diskEncryption to static.",
+  },
   "image-broken": {
     area: "image",
     title: "An archive cannot be unpacked",

@@ -122,6 +122,18 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     "error secureboot-needs-iso image: Talos is v1.13.9, image.boot is disk",
   ],
   [
+    "secure boot without UEFI",
+    () => undefined,
+    { image: { secureboot: true, boot: "iso" }, controlPlane: { count: 1, machine: { bios: "seabios" } } },
+    "error secureboot-needs-uefi prod-cp-1: bios is seabios, image.secureboot is true",
+  ],
+  [
+    "a TPM that has nothing to judge by",
+    () => undefined,
+    { talos: { diskEncryption: "tpm" } },
+    "warning tpm-without-secureboot talos.diskEncryption: it is tpm, image.secureboot is false",
+  ],
+  [
     "a storage that may run full",
     (p) => (p.storages = p.storages.map((each) => ({ ...each, avail: 50 * GIB }))),
     {},
