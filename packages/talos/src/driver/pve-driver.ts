@@ -69,8 +69,9 @@ export class PveDriver implements Driver {
       memoryMiB: Math.floor(number(row["maxmem"]) / MIB),
       memoryUsedMiB: Math.floor(number(row["mem"]) / MIB),
       storages: storages.map(storageOf),
-      bridges: bridges.map(({ iface, mtu }) => ({
+      bridges: bridges.map(({ iface, mtu, type }) => ({
         name: text(iface),
+        isVnet: type === "vnet",
         mtu: mtu === undefined || mtu === null ? undefined : number(mtu),
       })),
     };
@@ -107,6 +108,16 @@ export class PveDriver implements Driver {
         return [text(id), devices.map((device) => /(?:^|,)node=([^,]+)/.exec(device)?.[1] ?? "")] as const;
       }),
     );
+  }
+
+  async vnet(name: string): Promise<{ readonly zone: string; readonly mtu: number | undefined } | undefined> {
+    // Only those are listed that whoever asks may look at, and not those that he may but use.
+    const found = (await this.#rows("/cluster/sdn/vnets")).find(({ vnet }) => text(vnet) === name);
+    if (found === undefined) return undefined;
+    const zone = text(found["zone"]);
+    const own = (await this.#rows("/cluster/sdn/zones")).find((each) => text(each["zone"]) === zone);
+    const mtu = own?.["mtu"];
+    return { zone, mtu: mtu === undefined || mtu === null ? undefined : number(mtu) };
   }
 
   async address(): Promise<string | undefined> {

@@ -120,6 +120,14 @@ export const platformFindings = {
     cause: "network.bridge is misspelled, or this node's network is set up differently.",
     fix: "Create the bridge on that node, or correct network.bridge.",
   },
+  "mtu-small": {
+    area: "network",
+    title: "The bridge carries less than machines would send",
+    evidence: "the bridge's MTU on the node",
+    cause:
+      "network.mtu is auto, with which machines have an MTU of 1500; what is larger than the bridge's is lost. Small packets pass: images hang while they are pulled, and TLS begins and does not end.",
+    fix: "Write the bridge's MTU into network.mtu, or raise the bridge's.",
+  },
   "mtu-too-large": {
     area: "network",
     title: "The MTU is larger than the bridge's",

@@ -3,6 +3,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { Observation, ObservedNode } from "../driver/driver.ts";
 import { imageContent } from "../image/image-file.ts";
+import { checkBridge, type CheckedNetwork } from "./check-bridge.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 
 type Provider = Cluster["providers"][number];
@@ -14,6 +15,7 @@ export function checkNodes(
   machines: readonly Machine[],
   observation: Observation,
   existing: ReadonlySet<number>,
+  network: CheckedNetwork,
 ): readonly Finding[] {
   return provider.nodes.flatMap((name): readonly Finding[] => {
     const node = observation.nodes.find((each) => each.name === name);
@@ -33,7 +35,7 @@ export function checkNodes(
       ];
     return [
       ...checkStorages(cluster, provider, node, own, existing),
-      ...checkBridge(cluster, node),
+      ...checkBridge(cluster, node, network),
       ...checkRoom(cluster, node, own, existing),
     ];
   });
@@ -96,23 +98,6 @@ function checkFree(system: string, node: ObservedNode, missing: readonly Machine
       ? []
       : [warning("storage-full", `${storage} on ${node.name}`, `${free} GiB free, disks of ${disksGiB} GiB`)];
   });
-}
-
-function checkBridge({ network }: Cluster, node: ObservedNode): readonly Finding[] {
-  const bridge = node.bridges.find(({ name }) => name === network.bridge);
-  if (bridge === undefined) {
-    const known = node.bridges.map(({ name }) => name).join(", ");
-    return [error("bridge-missing", `${network.bridge} on ${node.name}`, `there: ${known || "none"}`)];
-  }
-  return typeof network.mtu === "number" && network.mtu > (bridge.mtu ?? 1500)
-    ? [
-        error(
-          "mtu-too-large",
-          `${network.bridge} on ${node.name}`,
-          `network.mtu is ${network.mtu}, the bridge's ${bridge.mtu ?? 1500}`,
-        ),
-      ]
-    : [];
 }
 
 function checkRoom(

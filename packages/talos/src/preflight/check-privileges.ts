@@ -36,6 +36,7 @@ export function neededPrivileges(
   cluster: Cluster,
   provider: Cluster["providers"][number],
   missing: readonly Pick<Machine, "size">[] = [],
+  network: string | null = `/sdn/zones/localnetwork/${cluster.network.bridge}`,
 ): ReadonlyMap<string, readonly string[]> {
   const { storage, pool, nodes, jump } = provider;
   // A line to a guest's port is for whoever may use its console.
@@ -50,7 +51,7 @@ export function neededPrivileges(
     [pool === null ? "/vms" : `/pool/${pool}`, ofMachines],
     [`/storage/${storage.image}`, OF_STORAGES],
     ...disks.map((name) => [`/storage/${name}`, ["Datastore.AllocateSpace", "Datastore.Audit"]] as const),
-    [`/sdn/zones/localnetwork/${cluster.network.bridge}`, OF_NETWORKS],
+    ...(network === null ? [] : [[network, OF_NETWORKS] as const]),
     ...mappings.map((path) => [path, OF_MAPPINGS] as const),
     // Only what the platform fetches itself needs its way out.
     ...nodes.map((name) => [`/nodes/${name}`, isOffline ? ["Sys.Audit"] : OF_NODES] as const),
@@ -62,9 +63,10 @@ export async function checkPrivileges(
   provider: Cluster["providers"][number],
   missing: readonly Machine[],
   driver: Driver,
+  network: string | null,
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
-  for (const [path, needed] of neededPrivileges(cluster, provider, missing)) {
+  for (const [path, needed] of neededPrivileges(cluster, provider, missing, network)) {
     const held = await driver.privileges(path);
     const missing = needed.filter((privilege) => held?.has(privilege) === false);
     if (missing.length > 0) findings.push(error("privilege-missing", path, `missing: ${missing.join(", ")}`));

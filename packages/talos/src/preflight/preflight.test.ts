@@ -1,5 +1,6 @@
 import { AppError } from "@gpve/contracts/errors.ts";
-import { expect, test } from "vitest";
+import { given } from "@gpve/contracts/given.ts";
+import { describe, expect, test } from "vitest";
 import { machinesOf } from "../cluster/machines.ts";
 import { PveDriver } from "../driver/pve-driver.ts";
 import { guestSettings } from "../plan/guest-config.ts";
@@ -384,4 +385,45 @@ test("a node that is off is a warning where nothing is to be made, wherever mach
     p.nodes.set("pve2", { status: "offline", maxcpu: 16, maxmem: 64 * GIB, mem: 0 });
   };
   expect(await findings(made)).toEqual(["warning node-offline pve2: pve2 is offline"]);
+});
+
+describe("a VNet", () => {
+  const more = { network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", bridge: "inner" } };
+  const vnet = (p: FakePlatform, isTold: boolean, mtu?: number): void => {
+    p.bridges = [{ iface: "inner", type: "vnet" }];
+    p.vnets = isTold ? [{ vnet: "inner", zone: "east" }] : [];
+    p.zones = [{ zone: "east", type: "vxlan", ...given({ mtu }) }];
+  };
+  const usable = (path: string) => (p: FakePlatform) => {
+    p.privileges = (asked) =>
+      asked.startsWith("/sdn") && asked !== path
+        ? []
+        : [...DEPLOYER_PRIVILEGES, "Sys.Modify", "Realm.AllocateUser", "User.Modify", "Permissions.Modify"];
+  };
+
+  test("is used with a privilege on its zone, or on what only who may use it is shown", async () => {
+    expect(await findings((p) => (vnet(p, true), usable("/sdn/zones/east/inner")(p)), more)).toEqual([]);
+    expect(await findings((p) => (vnet(p, true), usable("/nowhere")(p)), more)).toEqual([
+      "error privilege-missing /sdn/zones/east/inner: missing: SDN.Use",
+    ]);
+    expect(await findings((p) => (vnet(p, false), usable("/nowhere")(p)), more)).toEqual([]);
+  });
+
+  test("has the MTU of its zone, which machines that take 1500 by themselves may pass over", async () => {
+    const small = await findings((p) => vnet(p, true, 1450), more);
+    expect(small).toHaveLength(3);
+    expect(small[0]).toBe(
+      "warning mtu-small inner on pve1: its MTU is 1450, and machines with network.mtu auto have 1500",
+    );
+    const large = { network: { ...more.network, mtu: 8950 } };
+    expect(await findings((p) => vnet(p, true, 8950), large)).toEqual([]);
+    expect(await findings((p) => vnet(p, false), large)).toEqual([]);
+    const told = await findings((p) => vnet(p, true, 1450), large);
+    expect(told[0]).toBe("error mtu-too-large inner on pve1: network.mtu is 8950, the bridge's 1450");
+  });
+});
+
+test("a bridge that carries less than 1500 is told of", async () => {
+  const told = await findings((p) => (p.bridges = [{ iface: "vmbr0", type: "bridge", mtu: "1400" }]));
+  expect(told[0]).toContain("warning mtu-small vmbr0 on pve1");
 });

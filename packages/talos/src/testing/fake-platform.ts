@@ -42,6 +42,8 @@ export class FakePlatform {
   bridges: Record<string, unknown>[] = [{ iface: "vmbr0", type: "bridge", mtu: "1500" }];
   /** In which nodes have their addresses. */
   subnet = "192.0.2";
+  vnets: Record<string, unknown>[] = [];
+  zones: Record<string, unknown>[] = [];
   pools: string[] = [];
   mappings: Record<string, unknown>[] = [];
   volumes: string[] = [];
@@ -95,6 +97,10 @@ export class FakePlatform {
           ip: `${this.subnet}.${at + 1}`,
           local: at === 0 ? 1 : 0,
         }));
+      case "GET /cluster/sdn/vnets":
+        return this.vnets;
+      case "GET /cluster/sdn/zones":
+        return this.zones;
       case "GET /pools":
         return this.pools.map((poolid) => ({ poolid }));
       case "GET /cluster/mapping/pci":
