@@ -17,6 +17,7 @@ import { addonCatalogue, wantedAddons } from "./addon-catalogue.ts";
 import { AddonStore } from "./addon-store.ts";
 import { ClusterAddons, objectName } from "./cluster-addons.ts";
 import { type PrepareDeps, prepareAddons } from "./prepare-addons.ts";
+import { podEndpoint } from "./pod-endpoint.ts";
 import { provideAccount } from "./provide-account.ts";
 import { redactedObject } from "./redacted-object.ts";
 
@@ -377,6 +378,7 @@ metadata: { name: things.example.org }
     ]);
     const path = "/api/v1/namespaces/kube-system/secrets/proxmox-cloud-controller-manager";
     expect(JSON.stringify(fake.objects.get(path))).toContain("token_secret: secret-1");
+    expect(JSON.stringify(fake.objects.get(path))).toContain("url: https://192.0.2.1:8006/api2/json");
     // There already: no other token is made.
     await done();
     expect([...platform.accounts.tokens.values()]).toEqual(["secret-1"]);
@@ -401,6 +403,39 @@ metadata: { name: things.example.org }
     await expect(
       provideAccount(cluster, new Map([["pve", forbidden]]), kubernetes, ccm),
     ).rejects.toMatchObject({ code: "access.denied", data: { finding: "addon-account" } });
+  });
+
+  test.each<[string, object, string | undefined, string, boolean]>([
+    [
+      "a name",
+      { endpoint: "https://pve.example.org:8006/" },
+      undefined,
+      "https://pve.example.org:8006",
+      false,
+    ],
+    [
+      "a pinned certificate",
+      { endpoint: "https://10.0.0.2", tls: { fingerprint: "a" } },
+      "",
+      "https://10.0.0.2",
+      true,
+    ],
+    [
+      "an authority of one's own",
+      { endpoint: "https://10.0.0.2", tls: { caFile: "a" } },
+      "",
+      "https://10.0.0.2",
+      true,
+    ],
+    ["this machine", { endpoint: "https://127.0.0.1:8006" }, "10.0.0.2", "https://10.0.0.2:8006", true],
+    ["this machine by IPv6", { endpoint: "https://[::1]:444" }, "fd00::2", "https://[fd00::2]:444", true],
+    ["no address", {}, "10.0.0.2", "https://10.0.0.2:8006", true],
+  ])("pods reach a platform given by %s", async (_what, given, address, url, isInsecure) => {
+    const [provider] = testCluster().providers;
+    if (provider === undefined) throw new Error("no provider");
+    const { tls = {}, ...more } = given as { tls?: object };
+    const whole = { ...provider, ...more, tls: { ...provider.tls, ...tls } };
+    expect(await podEndpoint(whole, { address: async () => address })).toEqual({ url, isInsecure });
   });
 
   test("what Secrets hold is not shown", () => {

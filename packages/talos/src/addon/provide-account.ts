@@ -6,6 +6,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Driver } from "../driver/driver.ts";
 import type { Kubernetes, KubernetesObject } from "../kubernetes/kubernetes.ts";
 import type { AddonKind } from "./addon-kind.ts";
+import { podEndpoint } from "./pod-endpoint.ts";
 
 export async function provideAccount(
   cluster: Cluster,
@@ -30,6 +31,10 @@ export async function provideAccount(
   for (const provider of cluster.providers) {
     const driver = drivers.get(provider.name);
     if (driver === undefined) throw new AppError("internal.error", `${provider.name} is not open`);
+    const { url, isInsecure } = (await podEndpoint(provider, driver)) ?? {
+      url: provider.endpoint ?? `https://${provider.nodes[0]}:8006`,
+      isInsecure: true,
+    };
     const { id, secret: value } = await made(driver, name, {
       user: `talos-${cluster.metadata.name}@pve`,
       token: name,
@@ -38,9 +43,8 @@ export async function provideAccount(
       paths: paths(provider.pool),
     });
     clusters.push({
-      url: `${(provider.endpoint ?? `https://${provider.nodes[0]}:8006`).replace(/\/+$/, "")}/api2/json`,
-      // A pinned certificate is one that no authority has signed.
-      insecure: provider.tls.fingerprint !== null || provider.endpoint === undefined,
+      url: `${url.replace(/\/+$/, "")}/api2/json`,
+      insecure: isInsecure,
       token_id: id,
       token_secret: value,
       region: provider.name,

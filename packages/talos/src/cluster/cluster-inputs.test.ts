@@ -60,6 +60,17 @@ test("a VIP with a name is an address of the machines and a name of the certific
   expect(text).toContain("endpoint: https://k8s.example.org:6443");
 });
 
+test("API servers listen at the endpoint's port unless somebody stands before them", () => {
+  const port = (endpoint: string) => clusterInputs(cluster(endpoint), secrets).localApiServerPort;
+  expect(port("{ vip: 10.0.0.9 }")).toBeUndefined();
+  expect(port("{ vip: 10.0.0.9, port: 7443 }")).toBe(7443);
+  expect(port("{ vip: 10.0.0.9, dns: k8s.example.org, port: 7443 }")).toBe(7443);
+  expect(port("{ dns: k8s.example.org, port: 443 }")).toBeUndefined();
+  expect(port("{ loadBalancer: { address: 10.0.0.5 }, port: 443 }")).toBeUndefined();
+  const alone = "controlPlane: { count: 1 }";
+  expect(clusterInputs(cluster("{ port: 443 }", alone), secrets).localApiServerPort).toBe(443);
+});
+
 test("control planes carry work when there are no workers, or when told to", () => {
   const schedules = (more: string) =>
     clusterInputs(cluster("{ dns: k8s }", more), secrets).allowSchedulingOnControlPlanes;

@@ -5,6 +5,7 @@ import { contracts } from "../contract/contracts.ts";
 import { schematicId } from "../image/schematic.ts";
 import { SYSTEM_DEVICE } from "../plan/guest-config.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
+import { API_PORT } from "./balancer.ts";
 import { readsTalosApi, waitsForController } from "./cloud-controllers.ts";
 import type { Machine } from "./machine.ts";
 import { machinesOf } from "./machines.ts";
@@ -24,6 +25,7 @@ export function clusterInputs(
     secrets,
     clusterName: cluster.metadata.name,
     endpoint: endpointUrl(cluster, machines),
+    localApiServerPort: localApiPort(cluster),
     kubernetesVersion: cluster.versions.kubernetes,
     dnsDomain: network.dnsDomain,
     podSubnets: network.podCIDRs,
@@ -75,6 +77,14 @@ export function schedulesOnControlPlanes({ controlPlane, pools }: Cluster): bool
 export function endpointUrl(cluster: Cluster, machines: readonly Machine[]): string {
   const host = endpointAddress(cluster, machines);
   return `https://${isIPv6(host) ? `[${host}]` : host}:${cluster.endpoint.port}`;
+}
+
+/** Where nobody stands before the control planes, they listen at the endpoint's port; undefined: at their own. */
+export function localApiPort({
+  endpoint: { vip, loadBalancer, dns, port },
+}: Pick<Cluster, "endpoint">): number | undefined {
+  const isLed = loadBalancer !== undefined || (dns !== undefined && vip === undefined);
+  return isLed || port === API_PORT ? undefined : port;
 }
 
 /**

@@ -168,7 +168,13 @@ export const endpoint = section(
         "a VIP that goes from one cluster to another with `talos switch`; only one of them may hold it",
       ),
     ),
-    port: count(1, 65_535, 6443),
+    port: Type.Integer({
+      minimum: 1,
+      maximum: 65_535,
+      default: 6443,
+      description:
+        "of the endpoint; the API servers listen there too, unless loadBalancer, or dns without vip, leads to their 6443",
+    }),
     extraSANs: list(certifiedName()),
   },
   "where the Kubernetes API is reached",

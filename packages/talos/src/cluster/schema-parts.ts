@@ -1,5 +1,6 @@
 // Building blocks of cluster.yaml's schema. A field with a default is there once the file has been read, so it is
 // required in the type; the schema that is published leaves it optional.
+import { given } from "@gpve/contracts/given.ts";
 import { type Static, type TProperties, type TSchema, Type } from "typebox";
 
 /** A map that knows all its keys: a typo is an error. */
@@ -96,7 +97,8 @@ export const secretRef = (description: string) =>
     },
     { additionalProperties: false, minProperties: 1, maxProperties: 1, description },
   );
-export const stringMap = () => Type.Record(Type.String(), Type.String(), { default: {} });
+export const stringMap = (description?: string) =>
+  Type.Record(Type.String(), Type.String(), { default: {}, ...given({ description }) });
 export const freeMap = () => Type.Record(Type.String(), Type.Unknown(), { default: {} });
 export const patches = () =>
   list(section({ file: plainText() }, "a strategic-merge patch in a file of its own"));

@@ -1,11 +1,12 @@
 // What is different about one machine: its name, addresses, labels. Written as a patch on its role's configuration.
 // Cards are found by the MAC they were made with, because their names differ between platforms.
 import type { ConfigContract } from "../contract/contracts.ts";
+import { ownLabels, registeredTaints } from "../kubernetes/node-marks.ts";
 import { type ConfigDocument, compact, typedDocument, unlessEmpty, type Value } from "./document.ts";
 
 export interface NodeSettings {
   readonly hostname: string;
-  readonly isControlPlane: boolean;
+  readonly role: "controlplane" | "worker";
   readonly mac: string;
   /** "10.0.0.11/24"; those that a DHCP server gives are not among them. */
   readonly addresses: readonly string[];
@@ -44,16 +45,20 @@ export function nodeDocuments(contract: ConfigContract, node: NodeSettings): rea
 function v1alpha1Part(node: NodeSettings, has: { network: boolean; kubernetes: boolean }): ConfigDocument {
   const machine = compact({
     kubelet: has.kubernetes
-      ? compact({ extraArgs: kubeletArgs(node), nodeIP: { validSubnets: node.nodeNetworks } })
+      ? compact({
+          extraArgs: kubeletArgs(node),
+          extraConfig: registeredTaints(node),
+          nodeIP: { validSubnets: node.nodeNetworks },
+        })
       : undefined,
     network: has.network ? networkSection(node) : undefined,
     time: has.network ? timeSection(node) : undefined,
-    nodeLabels: has.kubernetes ? unlessEmpty(node.labels) : undefined,
-    nodeTaints: has.kubernetes ? unlessEmpty(node.taints) : undefined,
+    nodeLabels: has.kubernetes ? unlessEmpty(ownLabels(node)) : undefined,
+    nodeTaints: has.kubernetes && node.role === "controlplane" ? unlessEmpty(node.taints) : undefined,
   });
   return compact({
     machine: unlessEmpty(machine),
-    cluster: node.isControlPlane ? { etcd: { advertisedSubnets: node.nodeNetworks } } : undefined,
+    cluster: node.role === "controlplane" ? { etcd: { advertisedSubnets: node.nodeNetworks } } : undefined,
   });
 }
 
@@ -70,7 +75,7 @@ function networkSection(node: NodeSettings): ConfigDocument {
             : [{ network: node.gateway.includes(":") ? "::/0" : "0.0.0.0/0", gateway: node.gateway }],
         mtu: node.mtu,
         dhcp: node.asksDhcp,
-        vip: node.isControlPlane && node.vips[0] !== undefined ? { ip: node.vips[0] } : undefined,
+        vip: node.role === "controlplane" && node.vips[0] !== undefined ? { ip: node.vips[0] } : undefined,
       }),
     ],
     nameservers: unlessEmpty(node.nameservers),
@@ -98,7 +103,7 @@ function networkDocuments(node: NodeSettings): readonly ConfigDocument[] {
       routes: node.gateway === undefined ? undefined : [{ gateway: node.gateway }],
     }),
     ...(node.asksDhcp ? [typedDocument("DHCPv4Config", { name: LINK })] : []),
-    ...(node.isControlPlane
+    ...(node.role === "controlplane"
       ? node.vips.map((vip) => typedDocument("Layer2VIPConfig", { name: vip, link: LINK }))
       : []),
     ...(node.nameservers.length === 0 && node.searchDomains.length === 0
@@ -116,14 +121,16 @@ function networkDocuments(node: NodeSettings): readonly ConfigDocument[] {
 }
 
 function kubernetesDocuments(node: NodeSettings): readonly ConfigDocument[] {
-  const extraArgs = kubeletArgs(node);
+  const [extraArgs, config] = [kubeletArgs(node), registeredTaints(node)];
   return [
     typedDocument("KubeNodeConfig", {
       nodeIP: { validSubnets: node.nodeNetworks },
-      labels: unlessEmpty(node.labels),
-      taints: unlessEmpty(node.taints),
+      labels: unlessEmpty(ownLabels(node)),
+      taints: node.role === "controlplane" ? unlessEmpty(node.taints) : undefined,
     }),
-    ...(extraArgs === undefined ? [] : [typedDocument("KubeletConfig", { extraArgs })]),
+    ...(extraArgs === undefined && config === undefined
+      ? []
+      : [typedDocument("KubeletConfig", { extraArgs, config })]),
   ];
 }
 

@@ -7,7 +7,14 @@ export interface ObservedNode {
   readonly memoryMiB: number;
   readonly memoryUsedMiB: number;
   readonly storages: readonly ObservedStorage[];
-  readonly bridges: readonly { readonly name: string; readonly mtu: number | undefined }[];
+  readonly bridges: readonly ObservedBridge[];
+}
+
+export interface ObservedBridge {
+  readonly name: string;
+  readonly mtu: number | undefined;
+  /** Of the cluster's networks (SDN): it lies in a zone. */
+  readonly isVnet: boolean;
 }
 
 export interface ObservedStorage {
@@ -112,6 +119,10 @@ export interface Driver {
   volumes(host: string, storage: string, content: string): Promise<readonly string[]>;
   /** Nodes that each mapping of PCI devices has a device on, by its name; those that whoever asks may see. */
   pciMappings(): Promise<ReadonlyMap<string, readonly string[]>>;
+  /** The zone of a VNet, and the MTU there; undefined: whoever asks is not told. */
+  vnet(name: string): Promise<{ readonly zone: string; readonly mtu: number | undefined } | undefined>;
+  /** Of the node that answers, as its cluster knows it; undefined: whoever asks is not told. */
+  address(): Promise<string | undefined>;
   /** undefined: whoever asks may do everything. */
   privileges(path: string): Promise<ReadonlySet<string> | undefined>;
   /** The platform fetches it itself, as a volume of this name. */

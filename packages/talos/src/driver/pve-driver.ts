@@ -1,6 +1,7 @@
 // Machines by the PVE API, whoever carries the calls: gpve and pve-api over the network, qm on the host.
 import { pveRows } from "@gpve/client/pve-client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
+import { isAppError } from "@gpve/contracts/errors.ts";
 import type {
   CloneRequest,
   Driver,
@@ -68,8 +69,9 @@ export class PveDriver implements Driver {
       memoryMiB: Math.floor(number(row["maxmem"]) / MIB),
       memoryUsedMiB: Math.floor(number(row["mem"]) / MIB),
       storages: storages.map(storageOf),
-      bridges: bridges.map(({ iface, mtu }) => ({
+      bridges: bridges.map(({ iface, mtu, type }) => ({
         name: text(iface),
+        isVnet: type === "vnet",
         mtu: mtu === undefined || mtu === null ? undefined : number(mtu),
       })),
     };
@@ -106,6 +108,28 @@ export class PveDriver implements Driver {
         return [text(id), devices.map((device) => /(?:^|,)node=([^,]+)/.exec(device)?.[1] ?? "")] as const;
       }),
     );
+  }
+
+  async vnet(name: string): Promise<{ readonly zone: string; readonly mtu: number | undefined } | undefined> {
+    // Only those are listed that whoever asks may look at, and not those that he may but use.
+    const found = (await this.#rows("/cluster/sdn/vnets")).find(({ vnet }) => text(vnet) === name);
+    if (found === undefined) return undefined;
+    const zone = text(found["zone"]);
+    const own = (await this.#rows("/cluster/sdn/zones")).find((each) => text(each["zone"]) === zone);
+    const mtu = own?.["mtu"];
+    return { zone, mtu: mtu === undefined || mtu === null ? undefined : number(mtu) };
+  }
+
+  async address(): Promise<string | undefined> {
+    try {
+      const nodes = (await this.#rows("/cluster/status")).filter(({ type }) => type === "node");
+      const own = nodes.find(({ local }) => number(local) === 1);
+      return own === undefined || text(own["ip"]) === "" ? undefined : text(own["ip"]);
+    } catch (err) {
+      // It takes Sys.Audit on everything; only who does not answer is asked again.
+      if (!isAppError(err) || err.kind === "unavailable" || err.kind === "timeout") throw err;
+      return undefined;
+    }
   }
 
   async privileges(path: string): Promise<ReadonlySet<string> | undefined> {

@@ -11,6 +11,7 @@ import type { ImageSources } from "../image/cluster-images.ts";
 import { refusedImage } from "../image/refused-image.ts";
 import { drainNode, type DrainPolicy } from "../kubernetes/drain-node.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
+import { wantedMarks } from "../kubernetes/node-marks.ts";
 import type { GuestClone, GuestStep, InsideStep, KubernetesStep, Step } from "../plan/plan-steps.ts";
 import { refuseOtherBalancers, refuseOthers, refuseOtherTemplates } from "./refuse-others.ts";
 import { withVersions } from "./config-parts.ts";
@@ -19,6 +20,7 @@ import { type Desired, wantedKubernetes } from "./desired.ts";
 import { refuseOtherDisk } from "./install-disk.ts";
 import { uuidOf } from "./observe/look-at-machine.ts";
 import type { Machines } from "./machines-port.ts";
+import { reachedAt } from "./observe/machine-address.ts";
 import { addressOf } from "./observe/observer.ts";
 import { readyUpgrade, type UpgradeDeps, upgradeMachine } from "./upgrade-machine.ts";
 import { configured, type SeenConfig, type World } from "./world.ts";
@@ -97,6 +99,7 @@ export class Actor {
       case "kubernetes.kubelet":
       case "node.drain":
       case "node.uncordon":
+      case "node.mark":
       case "node.delete":
       case "addon.apply":
         return this.#inKubernetes(step, desired, world);
@@ -251,6 +254,8 @@ export class Actor {
       }
       case "node.uncordon":
         return kubernetes.setCordon(hostname, false);
+      case "node.mark":
+        return kubernetes.markNode(hostname, wantedMarks(machineOf(desired, step.subject)));
       case "node.delete":
         return kubernetes.deleteNode(hostname);
       case "addon.apply":
@@ -300,7 +305,8 @@ export class Actor {
   ): Promise<void> {
     const machine = desired.machines.find((each) => each.name === name);
     const seen = world.machines.get(name);
-    const address = machine?.addresses[0] ?? (seen === undefined ? "" : addressOf(seen));
+    const known = seen === undefined ? "" : addressOf(seen);
+    const address = machine === undefined || seen === undefined ? known : reachedAt(machine, seen);
     const client = await this.#deps.talos.member({ name, address });
     try {
       await work(client);

@@ -34,3 +34,36 @@ test("differences of a configuration are shown, of whatever may be a secret only
   for (const secret of ["token-", "pass-", "password=", "word-", "b64-", "wire-", "pre-", "Secret"])
     expect(text).not.toContain(secret);
 });
+
+test("of environments, headers and arguments that may be secret, and of what addresses are asked with, no value is shown", () => {
+  const services = (mark: string): readonly ConfigDocument[] => [
+    {
+      machine: {
+        install: { extraKernelArgs: [`talos.auth.token=hush-${mark}`, `net.ifnames=${mark}`] },
+        env: { TS_AUTH: `hush-${mark}`, NO_PROXY: `10.0.0.${mark}` },
+        pods: [{ spec: { containers: [{ env: [{ name: "PIN", value: `hush-${mark}` }] }] } }],
+        kubelet: { extraConfig: { rules: `first\nhush-${mark}\n` } },
+      },
+      cluster: {
+        extraManifestHeaders: { Authorization: `Bearer hush-${mark}` },
+        extraManifests: [`https://files.example/a.yaml?sig=hush-${mark}`],
+        apiServer: { extraArgs: { "client-tokens": [`hush-${mark}`] } },
+      },
+    },
+    {
+      kind: "ExtensionServiceConfig",
+      name: "tailscale",
+      environment: [`TS_AUTHKEY=tskey-hush-${mark}`, `TS_ROUTES=hush-${mark}`],
+    },
+    { kind: "SideroLinkConfig", apiUrl: `grpc://omni.example:8090/?jointoken=hush-${mark}` },
+  ];
+  const text = configDifferences(services("1"), services("2")).join("\n");
+  expect(text).toContain("ExtensionServiceConfig/tailscale.environment.0: (secret, changed)");
+  expect(text).toContain("cluster.extraManifestHeaders.Authorization: (secret, changed)");
+  expect(text).toContain("machine.install.extraKernelArgs.1: net.ifnames=1 -> net.ifnames=2");
+  expect(text).toContain("machine.env.NO_PROXY: 10.0.0.1 -> 10.0.0.2");
+  expect(text).toContain(
+    "SideroLinkConfig.apiUrl: grpc://omni.example:8090/?… -> grpc://omni.example:8090/?…",
+  );
+  expect(text).not.toContain("hush");
+});

@@ -4,18 +4,12 @@ import { createHash } from "node:crypto";
 import { canonicalJson } from "@gpve/contracts/canonical-json.ts";
 import { parseConfig } from "../config/config-text.ts";
 import type { ConfigDocument, Value } from "../config/document.ts";
+import { shownChange } from "../config/shown-value.ts";
 import type { SeenChange, SeenConfig } from "./world.ts";
 
 const KUBELET = /^(.*\/kubelet:)v(\d[^@]*)$/;
 const COMPONENT = /^(.*\/kube-(?:apiserver|controller-manager|scheduler|proxy):)v(\d[^@]*)$/;
-const SECRET =
-  /(^|\.)(ca|crt|key|token|secret|identity|auth)$|secret|token|key$|passphrase|password|credential|accessKey|issuingCA|acceptedCAs/i;
-/** Files and manifests, in which anything may be. */
-const CONTENT = /(^|\.)contents?$/i;
-/** As proxies have it in their address. */
-const IN_ADDRESS = /(?<=:\/\/)[^/@\s]+(?=@)/g;
 const MOST_SHOWN = 20;
-const MOST_CHARACTERS = 60;
 
 export function configParts(documents: readonly ConfigDocument[]): SeenConfig {
   let kubelet: string | undefined;
@@ -95,18 +89,10 @@ export function configDifferences(
   const paths = [...new Set([...old.keys(), ...next.keys()])].filter(
     (path) => old.get(path) !== next.get(path),
   );
-  const shown = paths.slice(0, MOST_SHOWN).map((path) => {
-    if (SECRET.test(path)) return `${path}: (secret, changed)`;
-    if (CONTENT.test(path)) return `${path}: (changed)`;
-    return `${path}: ${short(old.get(path))} -> ${short(next.get(path))}`;
-  });
+  const shown = paths
+    .slice(0, MOST_SHOWN)
+    .map((path) => `${path}: ${shownChange(path, old.get(path), next.get(path))}`);
   return paths.length > MOST_SHOWN ? [...shown, `and ${paths.length - MOST_SHOWN} more`] : shown;
-}
-
-function short(value: string | undefined): string {
-  if (value === undefined) return "(unset)";
-  const text = value.replaceAll(IN_ADDRESS, "…");
-  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
 }
 
 function isControlPlane(documents: readonly ConfigDocument[]): boolean {

@@ -122,6 +122,47 @@ describe("a cluster that is there", () => {
     expect(world.platform.done).toHaveLength(before);
   });
 
+  test("a machine that would get another address is address-changes; replaced, it has it", async () => {
+    const moved = { nodes: { "prod-cp-2": { ip: "10.0.0.99" } } };
+    const before = world.platform.done.length;
+    for (const only of [undefined, "infrastructure", "bootstrap"] as const) {
+      const { findings, steps } = await open(moved).apply({ only });
+      expect(findings).toMatchObject([
+        {
+          id: "address-changes",
+          subject: "prod-cp-2",
+          evidence: "it has 10.0.0.11, the file says 10.0.0.99",
+        },
+      ]);
+      expect(steps).toEqual([]);
+    }
+    expect(world.platform.done).toHaveLength(before);
+    // What it is known by stays known.
+    expect((await open().apply()).steps).toEqual([]);
+    expect(readLock(folder, "prod").machines["prod-cp-2"]?.addresses).toEqual(["10.0.0.11"]);
+    const cluster = open(moved);
+    cluster.change((lock) => ({ ...lock, replacing: ["prod-cp-2"] }));
+    const { steps, findings } = await cluster.apply();
+    expect(findings).toEqual([]);
+    // It is told to leave, where it is: nobody has to remove the member of a machine that is gone.
+    expect(steps.map(({ kind }) => kind)).toContain("etcd.leave");
+    expect(readLock(folder, "prod").machines["prod-cp-2"]?.addresses).toEqual(["10.0.0.99"]);
+    expect((await open(moved).apply()).steps).toEqual([]);
+  });
+
+  test("a machine that others moved is configured with where it is", async () => {
+    const guest = [...world.platform.guests.values()].find(
+      ({ config }) => config["name"] === "prod-worker-1",
+    );
+    if (guest === undefined) throw new Error("no guest");
+    guest.node = "pve3";
+    const { findings, steps } = await open().apply();
+    expect(findings).toEqual([]);
+    expect(steps).toMatchObject([{ kind: "talos.reconfigure", impact: "safe", subject: "prod-worker-1" }]);
+    expect(world.machine("prod-worker-1").config?.text).toContain("topology.kubernetes.io/zone: pve3");
+    expect((await open().apply()).steps).toEqual([]);
+  });
+
   test("an installer of another platform in a patch is installer-of-another", async () => {
     const text = "machine: { install: { image: 'factory.talos.dev/metal-installer/abc:v1.13.9' } }";
     const opened = open({ pools: [{ ...pool, patches: [{ file: "p.yaml" }] }] }, new Map([["p.yaml", text]]));

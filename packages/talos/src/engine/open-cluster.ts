@@ -27,6 +27,7 @@ import { type ActDeps, Actor } from "./act.ts";
 import { configParts, type ReadConfig } from "./config-parts.ts";
 import { healthyControlPlane } from "./decide/decide-disruption.ts";
 import { destroySteps } from "./destroy.ts";
+import { refuseShared } from "../folder/refuse-shared.ts";
 import { restoreEtcd } from "./restore-etcd.ts";
 import { type Step, stepName } from "../plan/plan-steps.ts";
 import type { ApplyPart, Desired, WantedAddon } from "./desired.ts";
@@ -36,6 +37,8 @@ import { RealObserver } from "./observe/observer.ts";
 import { afterFront, refuseHeldFront, withFront } from "./front-guard.ts";
 import { etcdHealth } from "./quorum.ts";
 import { type ApplyResult, runApply, type StepReport } from "./run-apply.ts";
+import { pinnedMachines } from "../folder/pinned-machines.ts";
+import { SeenPlaces } from "./observe/seen-places.ts";
 import type { SeenAddon, World } from "./world.ts";
 
 export interface ClusterDeps extends ImageWays {
@@ -79,6 +82,7 @@ export class OpenCluster {
   readonly #deps: ClusterDeps;
   readonly #registerImage: (machine: Machine) => Promise<void>;
   readonly #configs = new Map<string, ReadConfig>();
+  readonly #places = new SeenPlaces();
   readonly #observer: RealObserver;
   #lock: ClusterLock;
   #secrets: SecretsBundle;
@@ -99,6 +103,9 @@ export class OpenCluster {
       addons: (api) => this.#addons.seen(api),
       snapshotAt: () => this.#lock.snapshot?.at,
       formerAddress: (name) => this.#lock.machines[name]?.addresses[0],
+      placed: (world) => {
+        for (const name of this.#places.look(world)) this.#configs.delete(name);
+      },
       now: () => clock.now(),
     });
   }
@@ -134,7 +141,7 @@ export class OpenCluster {
     const { clock, journal } = this.#deps;
     this.#refuseShared();
     this.#keepCopies();
-    this.#pin();
+    this.#pin("kept");
     if (this.#secrets !== this.#deps.secrets) await this.#deps.keepSecrets?.(this.#secrets);
     const result = await runApply({
       observer: this.#observer,
@@ -148,8 +155,10 @@ export class OpenCluster {
       listen: listenBy(this.#deps.drivers),
       run: randomUUID(),
     });
-    if (result.findings.length === 0 && options.only === undefined)
+    if (result.findings.length === 0 && options.only === undefined) {
+      this.#pin("taken");
       this.change((lock) => afterFront(lock, this.#deps.place.cluster));
+    }
     return result;
   }
 
@@ -271,43 +280,25 @@ export class OpenCluster {
     this.#use(next);
   }
 
-  /** Two files with one set of secrets would be one cluster. A drill's scratch cluster is kept apart by its file. */
   #refuseShared(): void {
     const { folder, cluster } = this.#deps.place;
     const { name } = cluster.metadata;
-    refuseHeldFront(cluster, clustersBeside(folder, name));
-    const isDrill = (lock: ClusterLock): boolean =>
-      lock.restoring !== undefined || lock.cluster.endsWith("-drill");
-    const other = clustersBeside(folder, name).find(
-      (lock) => lock.identity === this.#identity && lock.appliedAt !== null && !isDrill(lock),
-    );
-    if (other === undefined || isDrill({ ...this.#lock, cluster: name })) return;
-    throw new AppError(
-      "object.conflict",
-      `${name} has the secrets of ${other.cluster}, which is there already`,
-      {
-        data: { finding: "secrets-shared", next: "Nothing was changed." },
-      },
-    );
+    const beside = clustersBeside(folder, name);
+    refuseHeldFront(cluster, beside);
+    refuseShared(name, this.#lock, this.#identity, beside);
   }
 
   get #identity(): string {
     return createHash("sha256").update(this.#secrets.cluster.id).digest("hex");
   }
 
-  #pin(): void {
+  #pin(addresses: "kept" | "taken"): void {
     const { machines, cluster } = this.#deps.place;
-    const pins = machines.map(
-      ({ name, provider, host, vmid, addresses }): [string, ClusterLock["machines"][string]] => [
-        name,
-        { provider, host, vmid, addresses: [...addresses] },
-      ],
-    );
     this.change((lock) => ({
       ...withFront(lock, cluster),
       contract: lock.contract ?? cluster.versions.contract,
       identity: this.#identity,
-      machines: { ...lock.machines, ...Object.fromEntries(pins) },
+      machines: pinnedMachines(lock.machines, machines, addresses),
     }));
   }
 
@@ -379,7 +370,7 @@ export class OpenCluster {
   }
 
   #render(machine: Machine, secrets: SecretsBundle): ReadConfig {
-    const { documents } = machineConfig({ ...this.#deps.place, secrets }, machine);
+    const { documents } = machineConfig({ ...this.#deps.place, secrets }, this.#places.where(machine));
     return { documents, parts: configParts(documents) };
   }
 }

@@ -1,6 +1,7 @@
 // The world as a step would leave it. Plans are made with it, and a step is done when what was seen agrees with it.
 import { given } from "@gpve/contracts/given.ts";
 import { imageVolume } from "../image/image-file.ts";
+import { wantedMarks } from "../kubernetes/node-marks.ts";
 import { SYSTEM_DISK } from "../plan/guest-config.ts";
 import type {
   BalancerStep,
@@ -12,6 +13,7 @@ import type {
   TemplateStep,
 } from "../plan/plan-steps.ts";
 import { type Desired, wantedTalos } from "./desired.ts";
+import { afterBalancerStep, afterTemplateStep, madeDisk } from "./predict-platform.ts";
 import { etcdHealth } from "./quorum.ts";
 import {
   type Configured,
@@ -65,6 +67,7 @@ export function predict(desired: Desired, world: World, step: Step): World {
     case "node.ready":
     case "node.drain":
     case "node.uncordon":
+    case "node.mark":
     case "node.delete":
     case "addon.apply":
       return afterKubernetesStep(desired, world, step);
@@ -86,40 +89,6 @@ export function afterRecord(desired: Desired, step: Step): Desired {
   if (step.kind === "etcd.bootstrap")
     return { ...desired, beginning: { machine: step.subject, doneAt: "now" } };
   return desired;
-}
-
-function afterTemplateStep(world: World, step: TemplateStep): World {
-  const { provider, place, subject: name } = step;
-  const others = world.templates.filter(
-    (each) => each.provider !== provider || each.place.vmid !== place.vmid,
-  );
-  const ids = new Set(world.vmids.get(provider));
-  switch (step.kind) {
-    case "template.create": {
-      const config = { ...step.config, [SYSTEM_DISK]: madeDisk(step.config[SYSTEM_DISK] ?? "") };
-      const made = { name, provider, place, isSealed: false, config, clones: [] };
-      const vmids = new Map(world.vmids).set(provider, ids.add(place.vmid));
-      return { ...world, templates: [...world.templates, made], vmids };
-    }
-    case "template.seal":
-      return {
-        ...world,
-        templates: world.templates.map((each) => (each.name === name ? { ...each, isSealed: true } : each)),
-      };
-    case "template.delete": {
-      ids.delete(place.vmid);
-      return { ...world, templates: others, vmids: new Map(world.vmids).set(provider, ids) };
-    }
-  }
-}
-
-function afterBalancerStep(seen: SeenGuest | undefined, step: BalancerStep): SeenGuest | undefined {
-  const { provider, place } = step;
-  if (step.kind === "balancer.create") return { provider, place, isRunning: false, config: step.config };
-  if (seen === undefined || step.kind === "balancer.delete") return undefined;
-  if (step.kind !== "balancer.change") return { ...seen, isRunning: step.kind === "balancer.start" };
-  const changed = Object.fromEntries(step.changes.map(({ key, to }) => [key, to]));
-  return { ...seen, config: { ...seen.config, ...changed } };
 }
 
 /** As the template is, until it is changed. */
@@ -214,12 +183,6 @@ function withoutClone(
   return { ...world, templates };
 }
 
-/** A disk has the image's size until it is grown; an empty one is as large as it was asked for. */
-function madeDisk(value: string): string {
-  const gib = /^[^:,]+:([1-9]\d*)/.exec(value)?.[1] ?? "2";
-  return `${value},size=${gib}G`;
-}
-
 function afterInsideStep(desired: Desired, world: World, step: InsideStep): World {
   const { subject } = step;
   switch (step.kind) {
@@ -301,6 +264,11 @@ function afterKubernetesStep(desired: Desired, world: World, step: KubernetesSte
       return node((old) => ({ ...old, isCordoned: true, isOurCordon: true, evictable: 0 }));
     case "node.uncordon":
       return node((old) => ({ ...old, isCordoned: false, isOurCordon: false }));
+    case "node.mark": {
+      const machine = desired.machines.find(({ name }) => name === subject);
+      const wanted = machine === undefined ? undefined : wantedMarks(machine);
+      return wanted === undefined ? world : node((old) => ({ ...old, marks: { ...wanted, own: wanted } }));
+    }
     case "node.delete":
       return withKubernetes(world, (kubernetes) => ({
         ...kubernetes,

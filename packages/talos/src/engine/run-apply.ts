@@ -188,7 +188,12 @@ async function runStep(deps: ApplyDeps, step: Step, world: World, underway: Unde
 }
 
 /** What is asked of Kubernetes alone, and may be asked again: its API is away for a moment when a control plane is. */
-const ASKED_AGAIN: ReadonlySet<Step["kind"]> = new Set(["node.drain", "node.uncordon", "node.delete"]);
+const ASKED_AGAIN: ReadonlySet<Step["kind"]> = new Set([
+  "node.drain",
+  "node.uncordon",
+  "node.mark",
+  "node.delete",
+]);
 
 /** "Not yet" is no failure. */
 async function retryBusy({ clock, signal }: ApplyDeps, step: Step, work: () => Promise<void>): Promise<void> {

@@ -1,5 +1,6 @@
 // Everything that was seen at one moment: guests, what runs in them, etcd and Kubernetes. What is decided is decided from
 // this alone, so that it does not matter who did what before, or where he was stopped.
+import type { SeenMarks } from "../kubernetes/node-marks.ts";
 import type { GuestConfig, GuestPlace } from "../driver/driver.ts";
 
 export interface SeenGuest {
@@ -103,6 +104,8 @@ export interface SeenNode {
   readonly kubelet: string;
   /** Pods that a drain would have to move; counted on cordoned nodes only. */
   readonly evictable: number;
+  /** Absent: it has none. */
+  readonly marks?: SeenMarks;
 }
 
 export interface SeenAddon {

@@ -38,6 +38,14 @@ export const addonFindings = {
     cause: "Charts are rendered by helm, which is not installed on this machine.",
     fix: "Install helm, or render it elsewhere (helm template) and give the result as addons.sources.NAME.manifest. For the network of pods, addons.cni.type: flannel needs no chart.",
   },
+  "addon-endpoint": {
+    area: "platform",
+    title: "Pods would not reach the platform",
+    evidence: "the add-ons that work with it, and where they would look for it",
+    cause:
+      "providers.*.endpoint is an address of this machine itself (127.0.0.1), or there is none, and the platform does not tell its node's own: the token lacks Sys.Audit on /, or the cluster of the platform knows none.",
+    fix: "Write an address that machines reach into providers.*.endpoint, or give the token Sys.Audit on /. An account whose Secret has the wrong one is made anew: delete the Secret (kube-system/proxmox-cloud-controller-manager, or the CSI driver's), then apply.",
+  },
   "addon-account": {
     area: "platform",
     title: "The account that an add-on works with cannot be made",

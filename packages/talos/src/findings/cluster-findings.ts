@@ -73,6 +73,14 @@ export const clusterFindings = {
       "Kubernetes knows nodes by their names: the machine would come back as a second node, and the old one stay.",
     fix: "Give it back its name in nodes.*.hostname, or replace the machine: gpvectl talos replace MACHINE.",
   },
+  "address-changes": {
+    area: "machine",
+    title: "A machine that is there would get another address",
+    evidence: "the address that its guest has, and what the file says",
+    cause:
+      "nodes.*.ip, network.nodeCIDR or network.ipam was changed. A machine keeps the address that it was configured with, and etcd knows its members by theirs: it would be waited for in vain.",
+    fix: "Give it back its address in nodes.*.ip, or make it anew: gpvectl talos replace MACHINE. Nothing was changed.",
+  },
   "kernel-args-lost": {
     area: "machine",
     title: "Arguments of the kernel are gone after an upgrade",

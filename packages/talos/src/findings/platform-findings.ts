@@ -46,6 +46,21 @@ export const platformFindings = {
       "Disk images enrol their keys in the firmware from Talos 1.14 on; older ones fail at their first boot.",
     fix: "Set image.boot to iso, or use Talos 1.14.",
   },
+  "secureboot-needs-uefi": {
+    area: "image",
+    title: "Secure boot needs UEFI",
+    evidence: "the machine and its bios",
+    cause: "Images of secure boot have no boot loader for a BIOS: the machine would not start.",
+    fix: "Set machine.bios to ovmf, as it is by default, or image.secureboot to false.",
+  },
+  "tpm-without-secureboot": {
+    area: "image",
+    title: "Disks are to be opened by a TPM without secure boot",
+    evidence: "talos.diskEncryption and image.secureboot",
+    cause:
+      "The TPM gives the key to whatever system it has measured as signed. Images without secure boot are not signed for it: Talos does not encrypt with it, or the key protects from nobody who can start another system.",
+    fix: "Set image.secureboot to true (before machines are made), or talos.diskEncryption to static.",
+  },
   "image-broken": {
     area: "image",
     title: "An archive cannot be unpacked",
@@ -63,9 +78,10 @@ export const platformFindings = {
   "node-offline": {
     area: "platform",
     title: "A node is offline",
-    evidence: "the node",
-    cause: "It is switched off or cut off from the others.",
-    fix: "Bring it back, or take it out of the provider's nodes.",
+    evidence: "the node, and the machines that would be made there",
+    cause:
+      "It is switched off or cut off from the others. Where machines are to be made on it, it is an error; else the others are worked on.",
+    fix: "Bring it back, put those machines elsewhere with nodes.NAME.host, or take it out of the provider's nodes.",
   },
   "storage-missing": {
     area: "platform",
@@ -103,6 +119,14 @@ export const platformFindings = {
     evidence: "bridge, node, and the bridges there are",
     cause: "network.bridge is misspelled, or this node's network is set up differently.",
     fix: "Create the bridge on that node, or correct network.bridge.",
+  },
+  "mtu-small": {
+    area: "network",
+    title: "The bridge carries less than machines would send",
+    evidence: "the bridge's MTU on the node",
+    cause:
+      "network.mtu is auto, with which machines have an MTU of 1500; what is larger than the bridge's is lost. Small packets pass: images hang while they are pulled, and TLS begins and does not end.",
+    fix: "Write the bridge's MTU into network.mtu, or raise the bridge's.",
   },
   "mtu-too-large": {
     area: "network",

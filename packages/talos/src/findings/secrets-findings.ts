@@ -69,6 +69,14 @@ export const secretsFindings = {
     cause: "The file was moved or deleted. New secrets would be another cluster's.",
     fix: "Take it from a backup. From a running control plane, its machine configuration holds the same values.",
   },
+  "access-expires": {
+    area: "secrets",
+    title: "A certificate in your talosconfig or kubeconfig is about to end",
+    evidence: "the context, the file, and the days that are left",
+    cause:
+      "They are signed for a year when they are merged, and nobody renews them. gpvectl talos itself does not use them.",
+    fix: "gpvectl talos talosconfig --merge and gpvectl talos kubeconfig --merge put new ones in their place; CI systems get theirs anew in the same way.",
+  },
   "secrets-applied": {
     area: "secrets",
     title: "Secrets of a running cluster are not replaced",

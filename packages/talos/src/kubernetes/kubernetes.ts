@@ -1,4 +1,5 @@
 // What the deployer asks of a cluster's Kubernetes. Whoever answers, a real API server or a test's, is behind `Send`.
+import type { NodeMarks, SeenMarks } from "./node-marks.ts";
 
 export interface KubernetesNode {
   readonly name: string;
@@ -7,6 +8,7 @@ export interface KubernetesNode {
   readonly isOurCordon: boolean;
   /** Without the "v". */
   readonly kubelet: string;
+  readonly marks: SeenMarks;
 }
 
 export interface Pod {
@@ -31,6 +33,8 @@ export interface Kubernetes {
   /** Those a drain has to move: neither a DaemonSet's nor a static pod, nor one that has ended. */
   evictablePods(node: string): Promise<readonly Pod[]>;
   setCordon(node: string, isCordoned: boolean): Promise<void>;
+  /** Gives it these labels and taints, and takes away what we gave it before. */
+  markNode(node: string, marks: NodeMarks): Promise<void>;
   /** false: a disruption budget does not allow it now. */
   evict(pod: Pod): Promise<boolean>;
   deletePod(pod: Pod): Promise<void>;

@@ -31,9 +31,11 @@ const config = {
 
 test("nodes are seen, cordoned by us or by others, and deleted", async () => {
   expect(await kubernetes.version()).toBe("1.36.3");
+  const marks = { labels: {}, taints: [], own: { labels: {}, taints: [] } };
+  const known = { isReady: true, isCordoned: false, isOurCordon: false, kubelet: "1.36.3", marks };
   expect(await kubernetes.nodes()).toEqual([
-    { name: "a", isReady: true, isCordoned: false, isOurCordon: false, kubelet: "1.36.3" },
-    { name: "b", isReady: true, isCordoned: false, isOurCordon: false, kubelet: "1.36.3" },
+    { name: "a", ...known },
+    { name: "b", ...known },
   ]);
   await kubernetes.setCordon("a", true);
   const other = fake.nodes.get("b");

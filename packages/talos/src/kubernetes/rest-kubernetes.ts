@@ -1,5 +1,5 @@
 // Kubernetes by its REST API.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { type Fields, fieldsOf } from "@gpve/contracts/json-object.ts";
 import type {
@@ -11,11 +11,14 @@ import type {
   Pod,
   Send,
 } from "./kubernetes.ts";
+import { marksPatch, type NodeMarks, seenMarks } from "./node-marks.ts";
 import { type ApiResource, groupPath, isKnownKind, objectPath } from "./object-path.ts";
 
 /** On nodes that we cordoned ourselves. */
 export const CORDON_NOTE = "gpve.io/cordoned";
 const FIELD_MANAGER = "gpve-talos";
+/** Kubelets and controllers write to their nodes every few seconds. */
+const MOST_TRIES = 5;
 
 export class RestKubernetes implements Kubernetes {
   readonly #send: Send;
@@ -61,6 +64,24 @@ export class RestKubernetes implements Kubernetes {
       contentType: "application/merge-patch+json",
       body,
     });
+  }
+
+  async markNode(node: string, marks: NodeMarks): Promise<void> {
+    const path = `/api/v1/nodes/${encodeURIComponent(node)}`;
+    for (let tries = 1; ; tries += 1) {
+      const found = await this.#call(`read the node ${node}`, { method: "GET", path });
+      try {
+        await this.#call(`label and taint ${node}`, {
+          method: "PATCH",
+          path,
+          contentType: "application/merge-patch+json",
+          body: marksPatch(found, marks),
+        });
+        return;
+      } catch (err) {
+        if (!isAppError(err, "object.conflict") || tries >= MOST_TRIES) throw err;
+      }
+    }
   }
 
   async evict({ namespace, name }: Pod): Promise<boolean> {
@@ -166,6 +187,7 @@ function nodeOf(node: Fields): KubernetesNode {
     isCordoned: fieldsOf(node["spec"])["unschedulable"] === true,
     isOurCordon: fieldsOf(meta(node)["annotations"])[CORDON_NOTE] === "true",
     kubelet: text(fieldsOf(status["nodeInfo"])["kubeletVersion"]).replace(/^v/, ""),
+    marks: seenMarks(node),
   };
 }
 

@@ -122,6 +122,11 @@ export type KubernetesStep =
   | Named<"node.ready", "safe">
   | Named<"node.drain", "disruptive">
   | Named<"node.uncordon", "safe">
+  /** Labels and taints that its worker may not give it, as kubectl takes them. */
+  | (Named<"node.mark", "safe"> & {
+      readonly labels: readonly string[];
+      readonly taints: readonly string[];
+    })
   | Named<"node.delete", "disruptive">
   | VersionStep<"kubernetes.components", "disruptive">
   | VersionStep<"kubernetes.kubelet", "disruptive">

@@ -56,6 +56,11 @@ export function stepText(step: Step): string {
       return `~ upgrade the API server of ${step.subject} from ${step.from} to ${step.to}`;
     case "kubernetes.kubelet":
       return `~ upgrade the kubelet of ${step.subject} from ${step.from} to ${step.to}`;
+    case "node.mark":
+      return `~ mark the node ${step.subject}: ${[
+        ...step.labels.map((label) => `label ${label}`),
+        ...step.taints.map((taint) => `taint ${taint}`),
+      ].join(", ")}`;
     case "addon.apply":
       return [
         `+ install ${[step.subject, ...(step.version === undefined ? [] : [step.version])].join(" ")}${step.source === undefined ? "" : ` from ${step.source}`}`,
@@ -126,6 +131,7 @@ type PlainKind = Exclude<
   | "talos.upgrade"
   | "kubernetes.components"
   | "kubernetes.kubelet"
+  | "node.mark"
   | "addon.apply"
   | "record.rotated"
 >;
@@ -162,6 +168,15 @@ export function stepCommand(step: Step, facts: CommandFacts = asNamed): string {
     const whose = facts.hasManyProviders ? `  # on ${step.provider}` : "";
     return `${words.map(shellWord).join(" ")}${whose}`;
   }
+  if (step.kind === "node.mark") {
+    const [node, { labels, taints }] = [facts.hostnameOf(step.subject), step];
+    return [
+      ...(labels.length === 0 ? [] : [["kubectl", "label", "--overwrite", "node", node, ...labels]]),
+      ...(taints.length === 0 ? [] : [["kubectl", "taint", "--overwrite", "node", node, ...taints]]),
+    ]
+      .map((each) => each.map(shellWord).join(" "))
+      .join(" && ");
+  }
   const words = insideWords(step, facts);
   if (words === undefined) return `# ${stepText(step).trim()}`;
   return words.map(shellWord).join(" ");
@@ -173,7 +188,7 @@ function isGuestStep(step: Step): step is GuestStep {
 
 /** undefined: it is only waited for. */
 function insideWords(
-  step: Exclude<Step, GuestStep>,
+  step: Exclude<Step, GuestStep | { kind: "node.mark" }>,
   { addressOf, hostnameOf, installerOf, besides }: CommandFacts,
 ): readonly string[] | undefined {
   const talosctl = ["talosctl", "-n", addressOf(step.subject)];

@@ -25,6 +25,9 @@ export function checkFile(cluster: Cluster, machines: readonly Machine[]): reado
     ...(cluster.image.secureboot && cluster.image.boot === "disk" && minorOf(cluster) < 14
       ? [error("secureboot-needs-iso", "image", `Talos is ${cluster.versions.talos}, image.boot is disk`)]
       : []),
+    ...(cluster.talos.diskEncryption === "tpm" && !cluster.image.secureboot
+      ? [warning("tpm-without-secureboot", "talos.diskEncryption", "it is tpm, image.secureboot is false")]
+      : []),
     ...machines.flatMap((machine): readonly Finding[] => {
       const { name, size, role } = machine;
       const isControlPlane = role === "controlplane";
@@ -35,6 +38,9 @@ export function checkFile(cluster: Cluster, machines: readonly Machine[]): reado
       return [
         ...(machine.arch === "amd64" && OLD_CPUS.test(size.cpu.split(",")[0] ?? "")
           ? [error("cpu-too-old", name, `cpu is ${size.cpu}`)]
+          : []),
+        ...(cluster.image.secureboot && size.bios !== "ovmf"
+          ? [error("secureboot-needs-uefi", name, `bios is ${size.bios}, image.secureboot is true`)]
           : []),
         ...(isSmall
           ? [

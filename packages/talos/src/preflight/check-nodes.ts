@@ -3,6 +3,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { Observation, ObservedNode } from "../driver/driver.ts";
 import { imageContent } from "../image/image-file.ts";
+import { checkBridge, type CheckedNetwork } from "./check-bridge.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 
 type Provider = Cluster["providers"][number];
@@ -14,6 +15,7 @@ export function checkNodes(
   machines: readonly Machine[],
   observation: Observation,
   existing: ReadonlySet<number>,
+  network: CheckedNetwork,
 ): readonly Finding[] {
   return provider.nodes.flatMap((name): readonly Finding[] => {
     const node = observation.nodes.find((each) => each.name === name);
@@ -23,14 +25,28 @@ export function checkNodes(
         error("node-missing", name, `${provider.name} has ${known === "" ? "none of the nodes" : known}`),
       ];
     }
-    if (!node.isOnline) return [error("node-offline", name, `${name} is offline`)];
     const own = machines.filter(({ host }) => host === name);
+    if (!node.isOnline)
+      return [
+        offline(
+          name,
+          own.filter(({ vmid }) => !existing.has(vmid)),
+        ),
+      ];
     return [
       ...checkStorages(cluster, provider, node, own, existing),
-      ...checkBridge(cluster, node),
+      ...checkBridge(cluster, node, network),
       ...checkRoom(cluster, node, own, existing),
     ];
   });
+}
+
+/** A node that dies must not keep the rest of the cluster from being worked on. */
+function offline(name: string, missing: readonly Machine[]): Finding {
+  const evidence = `${name} is offline`;
+  if (missing.length === 0) return warning("node-offline", name, evidence);
+  const who = missing.map((machine) => machine.name).join(", ");
+  return error("node-offline", name, `${evidence}, and ${who} would be made there`);
 }
 
 function checkStorages(
@@ -82,23 +98,6 @@ function checkFree(system: string, node: ObservedNode, missing: readonly Machine
       ? []
       : [warning("storage-full", `${storage} on ${node.name}`, `${free} GiB free, disks of ${disksGiB} GiB`)];
   });
-}
-
-function checkBridge({ network }: Cluster, node: ObservedNode): readonly Finding[] {
-  const bridge = node.bridges.find(({ name }) => name === network.bridge);
-  if (bridge === undefined) {
-    const known = node.bridges.map(({ name }) => name).join(", ");
-    return [error("bridge-missing", `${network.bridge} on ${node.name}`, `there: ${known || "none"}`)];
-  }
-  return typeof network.mtu === "number" && network.mtu > (bridge.mtu ?? 1500)
-    ? [
-        error(
-          "mtu-too-large",
-          `${network.bridge} on ${node.name}`,
-          `network.mtu is ${network.mtu}, the bridge's ${bridge.mtu ?? 1500}`,
-        ),
-      ]
-    : [];
 }
 
 function checkRoom(

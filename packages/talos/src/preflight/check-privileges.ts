@@ -3,6 +3,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { Driver } from "../driver/driver.ts";
 import { wantedAddons } from "../addon/addon-catalogue.ts";
+import { podEndpoint } from "../addon/pod-endpoint.ts";
 import { mappingPath } from "./check-devices.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 
@@ -35,6 +36,7 @@ export function neededPrivileges(
   cluster: Cluster,
   provider: Cluster["providers"][number],
   missing: readonly Pick<Machine, "size">[] = [],
+  network: string | null = `/sdn/zones/localnetwork/${cluster.network.bridge}`,
 ): ReadonlyMap<string, readonly string[]> {
   const { storage, pool, nodes, jump } = provider;
   // A line to a guest's port is for whoever may use its console.
@@ -49,7 +51,7 @@ export function neededPrivileges(
     [pool === null ? "/vms" : `/pool/${pool}`, ofMachines],
     [`/storage/${storage.image}`, OF_STORAGES],
     ...disks.map((name) => [`/storage/${name}`, ["Datastore.AllocateSpace", "Datastore.Audit"]] as const),
-    [`/sdn/zones/localnetwork/${cluster.network.bridge}`, OF_NETWORKS],
+    ...(network === null ? [] : [[network, OF_NETWORKS] as const]),
     ...mappings.map((path) => [path, OF_MAPPINGS] as const),
     // Only what the platform fetches itself needs its way out.
     ...nodes.map((name) => [`/nodes/${name}`, isOffline ? ["Sys.Audit"] : OF_NODES] as const),
@@ -61,9 +63,10 @@ export async function checkPrivileges(
   provider: Cluster["providers"][number],
   missing: readonly Machine[],
   driver: Driver,
+  network: string | null,
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
-  for (const [path, needed] of neededPrivileges(cluster, provider, missing)) {
+  for (const [path, needed] of neededPrivileges(cluster, provider, missing, network)) {
     const held = await driver.privileges(path);
     const missing = needed.filter((privilege) => held?.has(privilege) === false);
     if (missing.length > 0) findings.push(error("privilege-missing", path, `missing: ${missing.join(", ")}`));
@@ -74,9 +77,10 @@ export async function checkPrivileges(
 /** Accounts of add-ons are made once Kubernetes runs, which is late to learn that the token may not make them. */
 export async function checkAccounts(
   cluster: Cluster,
-  { name, pool }: Cluster["providers"][number],
+  provider: Cluster["providers"][number],
   driver: Driver,
 ): Promise<readonly Finding[]> {
+  const { name, pool } = provider;
   const accounts = wantedAddons(cluster).flatMap(({ name: addon, account }) =>
     account === undefined ? [] : [{ addon, paths: account.paths(pool) }],
   );
@@ -91,7 +95,13 @@ export async function checkAccounts(
   for (const [path = "", privilege = ""] of needed)
     if ((await driver.privileges(path))?.has(privilege) === false) missing.push(`${privilege} on ${path}`);
   const who = accounts.map(({ addon }) => addon).join(" and ");
-  return missing.length === 0
-    ? []
-    : [warning("addon-account", name, `for ${who} the token lacks ${missing.join(", ")}`)];
+  const own = provider.endpoint ?? `the name ${provider.nodes[0]}`;
+  return [
+    ...(missing.length === 0
+      ? []
+      : [warning("addon-account", name, `for ${who} the token lacks ${missing.join(", ")}`)]),
+    ...((await podEndpoint(provider, driver)) === undefined
+      ? [warning("addon-endpoint", name, `for ${who} there is only ${own}`)]
+      : []),
+  ];
 }

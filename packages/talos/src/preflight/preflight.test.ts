@@ -1,5 +1,6 @@
 import { AppError } from "@gpve/contracts/errors.ts";
-import { expect, test } from "vitest";
+import { given } from "@gpve/contracts/given.ts";
+import { describe, expect, test } from "vitest";
 import { machinesOf } from "../cluster/machines.ts";
 import { PveDriver } from "../driver/pve-driver.ts";
 import { guestSettings } from "../plan/guest-config.ts";
@@ -76,7 +77,7 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     "a node that is off",
     (p) => p.nodes.set("pve2", { status: "offline", maxcpu: 16, maxmem: 64 * GIB, mem: 0 }),
     {},
-    "error node-offline pve2",
+    "error node-offline pve2: pve2 is offline, and prod-cp-2, prod-worker-2 would be made there",
   ],
   [
     "a storage that is not there",
@@ -120,6 +121,18 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     () => undefined,
     { image: { secureboot: true } },
     "error secureboot-needs-iso image: Talos is v1.13.9, image.boot is disk",
+  ],
+  [
+    "secure boot without UEFI",
+    () => undefined,
+    { image: { secureboot: true, boot: "iso" }, controlPlane: { count: 1, machine: { bios: "seabios" } } },
+    "error secureboot-needs-uefi prod-cp-1: bios is seabios, image.secureboot is true",
+  ],
+  [
+    "a TPM that has nothing to judge by",
+    () => undefined,
+    { talos: { diskEncryption: "tpm" } },
+    "warning tpm-without-secureboot talos.diskEncryption: it is tpm, image.secureboot is false",
   ],
   [
     "a storage that may run full",
@@ -206,6 +219,12 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     (p) => (p.privileges = () => DEPLOYER_PRIVILEGES),
     {},
     "warning addon-account pve: for proxmox-ccm the token lacks Sys.Modify on /access, Realm.AllocateUser on /access/realm/pve, User.Modify on /access/groups, Permissions.Modify on /vms",
+  ],
+  [
+    "a platform that pods would look for in themselves",
+    (p) => (p.subnet = "127.0.0"),
+    {},
+    "warning addon-endpoint pve: for proxmox-ccm there is only the name pve1",
   ],
   [
     "a token that may not use the storage of a disk beside the system's",
@@ -351,4 +370,60 @@ test("a mistake of our own is not taken for the platform's", async () => {
     openDriver: () => Promise.reject(new TypeError("oops")),
   });
   await expect(broken).rejects.toThrow("oops");
+});
+
+test("a node that is off is a warning where nothing is to be made, wherever machines are by now", async () => {
+  const cluster = testCluster();
+  const made = (p: FakePlatform): void => {
+    for (const machine of machinesOf(cluster)) {
+      const config = { ...guestSettings(cluster, machine) };
+      // One that others moved and gave another VMID is there all the same.
+      const isMoved = machine.name === "prod-worker-2";
+      const node = isMoved ? "pve3" : machine.host;
+      p.guests.set(isMoved ? 8000 : machine.vmid, { node, status: "running", config });
+    }
+    p.nodes.set("pve2", { status: "offline", maxcpu: 16, maxmem: 64 * GIB, mem: 0 });
+  };
+  expect(await findings(made)).toEqual(["warning node-offline pve2: pve2 is offline"]);
+});
+
+describe("a VNet", () => {
+  const more = { network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", bridge: "inner" } };
+  const vnet = (p: FakePlatform, isTold: boolean, mtu?: number): void => {
+    p.bridges = [{ iface: "inner", type: "vnet" }];
+    p.vnets = isTold ? [{ vnet: "inner", zone: "east" }] : [];
+    p.zones = [{ zone: "east", type: "vxlan", ...given({ mtu }) }];
+  };
+  const usable = (path: string) => (p: FakePlatform) => {
+    p.privileges = (asked) =>
+      asked.startsWith("/sdn") && asked !== path
+        ? []
+        : [...DEPLOYER_PRIVILEGES, "Sys.Modify", "Realm.AllocateUser", "User.Modify", "Permissions.Modify"];
+  };
+
+  test("is used with a privilege on its zone, or on what only who may use it is shown", async () => {
+    expect(await findings((p) => (vnet(p, true), usable("/sdn/zones/east/inner")(p)), more)).toEqual([]);
+    expect(await findings((p) => (vnet(p, true), usable("/nowhere")(p)), more)).toEqual([
+      "error privilege-missing /sdn/zones/east/inner: missing: SDN.Use",
+    ]);
+    expect(await findings((p) => (vnet(p, false), usable("/nowhere")(p)), more)).toEqual([]);
+  });
+
+  test("has the MTU of its zone, which machines that take 1500 by themselves may pass over", async () => {
+    const small = await findings((p) => vnet(p, true, 1450), more);
+    expect(small).toHaveLength(3);
+    expect(small[0]).toBe(
+      "warning mtu-small inner on pve1: its MTU is 1450, and machines with network.mtu auto have 1500",
+    );
+    const large = { network: { ...more.network, mtu: 8950 } };
+    expect(await findings((p) => vnet(p, true, 8950), large)).toEqual([]);
+    expect(await findings((p) => vnet(p, false), large)).toEqual([]);
+    const told = await findings((p) => vnet(p, true, 1450), large);
+    expect(told[0]).toBe("error mtu-too-large inner on pve1: network.mtu is 8950, the bridge's 1450");
+  });
+});
+
+test("a bridge that carries less than 1500 is told of", async () => {
+  const told = await findings((p) => (p.bridges = [{ iface: "vmbr0", type: "bridge", mtu: "1400" }]));
+  expect(told[0]).toContain("warning mtu-small vmbr0 on pve1");
 });

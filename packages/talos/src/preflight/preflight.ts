@@ -12,6 +12,7 @@ import type { ClusterLock } from "../folder/lock-file.ts";
 import { imageContent } from "../image/image-file.ts";
 import { unpinnedImages } from "../image/image-pins.ts";
 import { checkBalancer, type CheckedBalancer } from "./check-balancer.ts";
+import { networkOf } from "./check-bridge.ts";
 import { checkDevices } from "./check-devices.ts";
 import { checkFile } from "./check-file.ts";
 import { checkGuests, isOurs, type KnownGuest, readGuests, uuidOf } from "./check-guests.ts";
@@ -80,22 +81,21 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
       const tag = clusterTag(cluster);
       const existing = new Set(
         own
-          .filter((machine) =>
-            seen.guests.some((known) => known.guest.vmid === machine.vmid && isOurs(known, machine, tag)),
-          )
+          .filter((machine) => seen.guests.some((known) => isOurs(known, machine, tag)))
           .map(({ vmid }) => vmid),
       );
       const missing = own.filter(({ vmid }) => !existing.has(vmid));
+      const network = await networkOf(cluster, seen.observation, driver);
       const front = await checkBalancer(cluster, machines, driver, seen.guests);
       const images = lackingImages(cluster, madeFromImages(cluster, own, missing, seen), seen);
       findings.push(
         ...checkVersion(provider, seen.observation),
-        ...(await checkPrivileges(cluster, provider, missing, driver)),
+        ...(await checkPrivileges(cluster, provider, missing, driver, network.path)),
         ...(await checkDevices(missing, driver)),
         // One that runs has its accounts.
         ...(existing.size === 0 ? await checkAccounts(cluster, provider, driver) : []),
         ...checkPool(provider, seen.observation),
-        ...checkNodes(cluster, provider, own, seen.observation, existing),
+        ...checkNodes(cluster, provider, own, seen.observation, existing, network),
         ...checkGuests(own, seen.guests, tag),
         ...front.findings,
         ...(await checkOfflineImages(cluster, images, request.folder)),

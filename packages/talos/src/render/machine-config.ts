@@ -31,11 +31,18 @@ export interface RenderSource {
 /** Patches come in this order: the file's settings, talos.patches, the pool's or role's, the machine's own. */
 export function machineConfig(source: RenderSource, machine: Machine): PatchedConfig {
   const { cluster } = source;
-  const own = nodeDocuments(contracts[cluster.versions.contract], nodeSettings(cluster, machine));
+  const named = files(source, [...cluster.talos.patches.map(({ file }) => file), ...machine.patchFiles]);
+  // Lists are appended to, and Kubernetes takes no node that has a taint twice.
+  const isTaintedThere =
+    machine.role === "worker" && named.some(({ text }) => text.includes("registerWithTaints"));
+  const settings = nodeSettings(cluster, isTaintedThere ? { ...machine, taints: {} } : machine);
   const config = patched(source, machine.role, machine.extensions, [
     ...settingsPatch(source, cluster.talos.diskEncryption, machine.name),
-    { source: `cluster.yaml, machine ${machine.name}`, text: writeConfig(own) },
-    ...files(source, [...cluster.talos.patches.map(({ file }) => file), ...machine.patchFiles]),
+    {
+      source: `cluster.yaml, machine ${machine.name}`,
+      text: writeConfig(nodeDocuments(contracts[cluster.versions.contract], settings)),
+    },
+    ...named,
   ]);
   refuseHostname(machine, config.documents);
   return config;
@@ -157,7 +164,7 @@ function nodeSettings(cluster: Cluster, machine: Machine) {
   const networks = [network.nodeCIDR, ...(network.nodeCIDR6 === null ? [] : [network.nodeCIDR6])];
   return {
     hostname: machine.hostname,
-    isControlPlane: machine.role === "controlplane",
+    role: machine.role,
     mac: machine.mac,
     addresses: machine.addresses.flatMap((address, at) =>
       isAsked(network, address) ? [] : [`${address}/${prefixLength(networks[at] ?? network.nodeCIDR)}`],

@@ -43,7 +43,13 @@ const network = {
   search: ["example.org"],
   mtu: 9000,
 };
-const pools = [{ name: "worker", labels: { tier: "web" }, taints: { dedicated: "web:NoSchedule" } }];
+const pools = [
+  {
+    name: "worker",
+    labels: { tier: "web", "node-role.kubernetes.io/web": "" },
+    taints: { dedicated: "web:NoSchedule" },
+  },
+];
 
 test("up to v1.11 a machine's own settings are in the v1alpha1 document", () => {
   const given = source({ versions: { talos: "v1.11.0" }, network, pools });
@@ -119,20 +125,36 @@ describe.each(["v1.12.0", "v1.13.9", "v1.14.0"])("from v1.12 on (%s)", (talos) =
     expect(of("TimeSyncConfig")[0]).toMatchObject({ ntp: { servers: ["time.example.org"] } });
   });
 
-  test("a worker has its pool's labels, no VIP and nothing of etcd", () => {
+  test("a worker has its pool's labels as far as it may give them, no VIP and nothing of etcd", () => {
     const { documents } = configOf("prod-worker-1", given());
     const text = writeConfig(documents);
     expect(text).not.toContain("Layer2VIPConfig");
     expect(text).not.toContain("etcd");
-    const settings =
-      talos === "v1.14.0"
-        ? documents.find(({ kind }) => kind === "KubeNodeConfig")
-        : (documents[0]?.["machine"] as object);
-    expect(settings).toMatchObject(
-      talos === "v1.14.0"
-        ? { labels: { tier: "web" }, taints: { dedicated: "web:NoSchedule" } }
-        : { nodeLabels: { tier: "web" }, nodeTaints: { dedicated: "web:NoSchedule" } },
-    );
+    const own = expect.not.objectContaining({ "node-role.kubernetes.io/web": "" }) as unknown;
+    const registerWithTaints = [{ key: "dedicated", value: "web", effect: "NoSchedule" }];
+    const of = (kind: string) => documents.find((document) => document["kind"] === kind);
+    const machine = documents[0]?.["machine"] as Readonly<Record<string, unknown>>;
+    if (talos === "v1.14.0") {
+      expect(of("KubeNodeConfig")?.["labels"]).toEqual(own);
+      expect(of("KubeNodeConfig")).toMatchObject({ labels: { tier: "web" } });
+      expect(of("KubeNodeConfig")).not.toHaveProperty("taints");
+      expect(of("KubeletConfig")).toMatchObject({ config: { registerWithTaints } });
+    } else {
+      expect(machine["nodeLabels"]).toEqual(own);
+      expect(machine).toMatchObject({ nodeLabels: { tier: "web" } });
+      expect(machine).not.toHaveProperty("nodeTaints");
+      expect(machine["kubelet"]).toMatchObject({ extraConfig: { registerWithTaints } });
+    }
+  });
+});
+
+test("a worker whose patch says what it registers with is left to it", () => {
+  const text =
+    "machine: { kubelet: { extraConfig: { registerWithTaints: [{ key: own, effect: NoSchedule }] } } }";
+  const versions = { talos: "v1.13.9" };
+  const given = source({ versions, pools, talos: { patches: [{ file: "own.yaml" }] } }, { "own.yaml": text });
+  expect(configOf("prod-worker-1", given).documents[0]).toMatchObject({
+    machine: { kubelet: { extraConfig: { registerWithTaints: [{ key: "own", effect: "NoSchedule" }] } } },
   });
 });
 
@@ -465,6 +487,36 @@ describe("what talhelper has no keys for is a patch in its file", () => {
       const patched = applyPatches(configOf(name, without).documents, patches, "talhelper");
       expect(sorted(patched.documents)).toEqual(sorted(configOf(name, whole.given).documents));
     }
+  });
+
+  test.each([
+    ["v1.11.3", { cluster: { controlPlane: { localAPIServerPort: 7443 } } }],
+    ["v1.14.0", { apiVersion: "v1alpha1", kind: "KubeAPIServerConfig", apiPort: 7443 }],
+  ])("of %s, the port at which API servers listen", (version, patch) => {
+    const versions = { talos: version };
+    const { given, text } = fileOf({ versions, endpoint: { vip: "10.0.0.9", port: 7443 } });
+    const { controlPlane } = parse(text) as { controlPlane: { patches: string[] } };
+    expect(parse(controlPlane.patches[0] ?? "")).toEqual(patch);
+    expect(writeConfig(configOf("prod-cp-1", given).documents)).toMatch(
+      /(?:localAPIServerPort|apiPort): 7443/,
+    );
+  });
+
+  test("also taints of workers; labels that no worker may give are told", () => {
+    const { text } = fileOf({ pools, versions: { talos: "v1.13.9" } });
+    expect(text).toMatch(
+      /^# No worker may label its node node-role\.kubernetes\.io\/web: kubectl label node/m,
+    );
+    const { nodes } = parse(text) as { nodes: { nodeLabels?: object; patches?: string[] }[] };
+    expect(nodes.at(-1)).not.toHaveProperty("nodeTaints");
+    expect(nodes.at(-1)?.nodeLabels).toEqual({ tier: "web" });
+    expect(parse(nodes.at(-1)?.patches?.[0] ?? "")).toEqual({
+      machine: {
+        kubelet: {
+          extraConfig: { registerWithTaints: [{ key: "dedicated", value: "web", effect: "NoSchedule" }] },
+        },
+      },
+    });
   });
 
   test("but for passphrases, which are secrets", () => {

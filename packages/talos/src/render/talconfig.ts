@@ -2,6 +2,7 @@
 import { stringify } from "yaml";
 import { endpointUrl, schedulesOnControlPlanes } from "../cluster/cluster-inputs.ts";
 import type { Machine } from "../cluster/machine.ts";
+import { ownLabels } from "../kubernetes/node-marks.ts";
 import { isAsked } from "../cluster/machine-addresses.ts";
 import { prefixLength } from "../cluster/networks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -107,8 +108,7 @@ function nodeEntry(cluster: Cluster, machine: Machine, texts: PatchTexts) {
         ...(isControlPlane && endpoint.vip !== undefined ? { vip: { ip: endpoint.vip } } : {}),
       },
     ],
-    ...(Object.keys(machine.labels).length === 0 ? {} : { nodeLabels: machine.labels }),
-    ...(Object.keys(machine.taints).length === 0 ? {} : { nodeTaints: machine.taints }),
+    ...(Object.keys(ownLabels(machine)).length === 0 ? {} : { nodeLabels: ownLabels(machine) }),
     ...patchList([
       ...listed(machineSettings(cluster, machine)),
       ...textsOf(

@@ -5,6 +5,7 @@ import type { Desired } from "../engine/desired.ts";
 import { routeProblem } from "../engine/default-routes.ts";
 import { etcdHealth } from "../engine/quorum.ts";
 import { configured, nodeOf, type SeenMachine, type World } from "../engine/world.ts";
+import type { FindingId } from "../findings/catalogue.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 
@@ -26,6 +27,15 @@ export interface Check {
   readonly name: string;
   readonly isFine: boolean;
   readonly detail: string;
+  /** What `explain` says more of. */
+  readonly finding?: FindingId;
+}
+
+/** Of whoever asks, in a file of his. */
+export interface OwnCertificate {
+  readonly name: string;
+  /** PEM. */
+  readonly crt: string;
 }
 
 export interface ClusterStatus {
@@ -57,9 +67,12 @@ export function clusterStatus(
   world: World,
   lock: ClusterLock,
   secrets: SecretsBundle | undefined,
+  own: readonly OwnCertificate[] = [],
 ): ClusterStatus {
-  const certificates = secrets === undefined ? [] : authorities(secrets, world.now);
-  const checks = clusterChecks(desired, world, certificates);
+  const ofCluster = secrets === undefined ? [] : authorities(secrets, world.now);
+  const ofPerson = own.map((each) => lasting(each, world.now));
+  const certificates = [...ofCluster, ...ofPerson];
+  const checks = [...clusterChecks(desired, world, ofCluster), ...accessChecks(ofPerson)];
   return {
     cluster: desired.cluster.metadata.name,
     labels: desired.cluster.metadata.labels,
@@ -197,14 +210,29 @@ function networkChecks({ cluster, machines }: Desired, world: World): readonly C
   ];
 }
 
+function accessChecks(certificates: ClusterStatus["certificates"]): readonly Check[] {
+  if (certificates.length === 0) return [];
+  const expiring = certificates.filter(({ daysLeft }) => daysLeft < SOON_DAYS);
+  return [
+    {
+      name: "your own access is valid for a month",
+      isFine: expiring.length === 0,
+      detail: expiring.map(({ name, daysLeft }) => `${name}: ${daysLeft} days`).join(", ") || "yes",
+      ...(expiring.length === 0 ? {} : { finding: "access-expires" }),
+    },
+  ];
+}
+
+function lasting({ name, crt }: OwnCertificate, now: number): ClusterStatus["certificates"][number] {
+  const until = Date.parse(new X509Certificate(crt).validTo);
+  return { name, daysLeft: Math.floor((until - now) / DAY_MS) };
+}
+
 function authorities({ certs }: SecretsBundle, now: number): ClusterStatus["certificates"] {
   const named = {
     "Talos' authority": certs.os,
     "Kubernetes' authority": certs.k8s,
     "etcd's authority": certs.etcd,
   };
-  return Object.entries(named).map(([name, { crt }]) => ({
-    name,
-    daysLeft: Math.floor((Date.parse(new X509Certificate(crt).validTo) - now) / DAY_MS),
-  }));
+  return Object.entries(named).map(([name, { crt }]) => lasting({ name, crt }, now));
 }

@@ -38,6 +38,7 @@ export function driverConformance(world: () => DriverWorld): void {
     expect(found?.contents).toContain("images");
     expect(found?.freeGiB).toBeGreaterThan(0);
     expect(Array.isArray(await driver.volumes(host, storage, "images"))).toBe(true);
+    expect(["string", "undefined"]).toContain(typeof (await driver.address()));
     expect((await driver.pciMappings()).has("no-such-mapping")).toBe(false);
   });
 

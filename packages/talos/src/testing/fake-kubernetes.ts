@@ -1,6 +1,8 @@
 // A fake Kubernetes API for tests: nodes of machines that have joined, pods with their budgets, and whatever objects
 // are applied. It schedules nothing and runs nothing; a real API server takes its place behind the same `Send`.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { fieldsOf } from "@gpve/contracts/json-object.ts";
+import type { ConfigDocument } from "../config/document.ts";
 import type { KubernetesReply, KubernetesRequest, Send } from "../kubernetes/kubernetes.ts";
 
 export interface FakeKubelet {
@@ -8,9 +10,20 @@ export interface FakeKubelet {
   readonly isOn: boolean;
   /** Without the "v". */
   readonly version: string;
+  /** What Talos and the kubelet give the node, or try to. */
+  readonly asks?: AskedMarks;
+}
+
+export interface AskedMarks {
+  readonly isControlPlane: boolean;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly taints: Readonly<Record<string, string>>;
+  readonly registerWithTaints: readonly Tree[];
 }
 
 interface FakeNode {
+  labels?: Record<string, string>;
+  taints?: readonly Tree[];
   isReady: boolean;
   isCordoned: boolean;
   annotations: Record<string, string>;
@@ -33,10 +46,14 @@ export class FakeKubernetes {
   readonly pods = new Map<string, FakePod>();
   readonly objects = new Map<string, Tree>();
   version = "1.36.3";
+  /** What NodeRestriction has refused. */
+  readonly refusals = new Set<string>();
   /** Add-ons whose workloads never become ready, by the object's name. */
   readonly broken = new Set<string>();
   /** So many of the next changes that are asked for get no answer. */
   drops = 0;
+  /** So many of the next changes of a node find that somebody else has changed it. */
+  conflicts = 0;
   readonly #kubelets: () => readonly FakeKubelet[];
   readonly #isUp: () => boolean;
 
@@ -61,15 +78,30 @@ export class FakeKubernetes {
   /** Kubelets register themselves and say that they are well. */
   #sync(): void {
     const kubelets = this.#kubelets();
-    for (const { hostname, isOn, version } of kubelets) {
+    for (const { hostname, isOn, version, asks } of kubelets) {
       const known = this.nodes.get(hostname);
       if (known === undefined && !isOn) continue;
       const node = known ?? { isReady: false, isCordoned: false, annotations: {}, version };
       Object.assign(node, { isReady: isOn, version: isOn ? version : node.version });
+      if (known === undefined && asks !== undefined) node.taints = asks.registerWithTaints;
+      if (isOn && asks !== undefined) this.#mark(hostname, node, asks);
       this.nodes.set(hostname, node);
     }
     for (const [name, node] of this.nodes)
       if (!kubelets.some(({ hostname }) => hostname === name)) node.isReady = false;
+  }
+
+  /** All at once or not at all: as Talos does it, who is an administrator on control planes alone. */
+  #mark(hostname: string, node: FakeNode, { isControlPlane, labels, taints }: AskedMarks): void {
+    if (!isControlPlane) {
+      const refused = [
+        ...Object.keys(labels).filter((label) => label.startsWith("node-role.kubernetes.io/")),
+        ...Object.keys(taints),
+      ];
+      for (const key of refused) this.refusals.add(`${hostname} may not give its node ${key}`);
+      if (refused.length > 0) return;
+    }
+    node.labels = { ...node.labels, ...labels };
   }
 
   #answer({ method, path, body }: KubernetesRequest): KubernetesReply {
@@ -95,15 +127,24 @@ export class FakeKubernetes {
     if (method === "DELETE") this.nodes.delete(name);
     if (method === "PATCH") {
       const { metadata, spec } = body as {
-        metadata?: { annotations?: Record<string, string | null> };
-        spec?: { unschedulable?: boolean | null };
+        metadata?: {
+          annotations?: Record<string, string | null>;
+          labels?: Record<string, string | null>;
+          resourceVersion?: string;
+        };
+        spec?: { unschedulable?: boolean | null; taints?: readonly Tree[] };
       };
-      for (const [key, value] of Object.entries(metadata?.annotations ?? {}))
-        if (value === null) delete node.annotations[key];
-        else node.annotations[key] = value;
+      const { resourceVersion } = metadata ?? {};
+      if (resourceVersion !== undefined && this.conflicts > 0) {
+        this.conflicts -= 1;
+        return { status: 409, body: { message: "the object has been modified" } };
+      }
+      merge(node.annotations, metadata?.annotations);
+      merge((node.labels ??= {}), metadata?.labels);
       if (spec?.unschedulable !== undefined) node.isCordoned = spec.unschedulable === true;
+      if (spec?.taints !== undefined) node.taints = spec.taints;
     }
-    return ok({});
+    return ok(nodeObject([name, node]));
   }
 
   /** One that may go comes up on another node. */
@@ -153,10 +194,17 @@ export class FakeKubernetes {
   }
 }
 
-function nodeObject([name, { isReady, isCordoned, annotations, version }]: [string, FakeNode]): Tree {
+function merge(into: Record<string, string>, patch: Readonly<Record<string, string | null>> = {}): void {
+  for (const [key, value] of Object.entries(patch))
+    if (value === null) delete into[key];
+    else into[key] = value;
+}
+
+function nodeObject([name, node]: [string, FakeNode]): Tree {
+  const { isReady, isCordoned, annotations, version, labels = {}, taints = [] } = node;
   return {
-    metadata: { name, annotations },
-    spec: { unschedulable: isCordoned },
+    metadata: { name, annotations, labels, resourceVersion: "1" },
+    spec: { unschedulable: isCordoned, taints },
     status: {
       conditions: [{ type: "Ready", status: isReady ? "True" : "False" }],
       nodeInfo: { kubeletVersion: `v${version}` },
@@ -174,3 +222,17 @@ function podObject({ namespace, name, node, owner }: FakePod): Tree {
 
 const ok = (body: Tree): KubernetesReply => ({ status: 200, body });
 const missing = (message: string): KubernetesReply => ({ status: 404, body: { message } });
+
+/** As a machine has them in its configuration, whatever its contract. */
+export function askedMarks(documents: readonly ConfigDocument[], isControlPlane: boolean): AskedMarks {
+  const of = (kind: string): Tree => documents.find((each) => each["kind"] === kind) ?? {};
+  const machine = fieldsOf(documents.find((each) => each["machine"] !== undefined)?.["machine"]);
+  const own = of("KubeNodeConfig");
+  const config = fieldsOf(fieldsOf(machine["kubelet"])["extraConfig"] ?? of("KubeletConfig")["config"]);
+  return {
+    isControlPlane,
+    labels: fieldsOf(machine["nodeLabels"] ?? own["labels"]) as AskedMarks["labels"],
+    taints: fieldsOf(machine["nodeTaints"] ?? own["taints"]) as AskedMarks["taints"],
+    registerWithTaints: (config["registerWithTaints"] ?? []) as readonly Tree[],
+  };
+}

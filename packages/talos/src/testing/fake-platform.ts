@@ -40,6 +40,10 @@ export class FakePlatform {
     avail: 1000 * GIB,
   }));
   bridges: Record<string, unknown>[] = [{ iface: "vmbr0", type: "bridge", mtu: "1500" }];
+  /** In which nodes have their addresses. */
+  subnet = "192.0.2";
+  vnets: Record<string, unknown>[] = [];
+  zones: Record<string, unknown>[] = [];
   pools: string[] = [];
   mappings: Record<string, unknown>[] = [];
   volumes: string[] = [];
@@ -86,6 +90,17 @@ export class FakePlatform {
             tags: config["tags"] ?? "",
             maxmem: Number(config["memory"] ?? 512) * 1024 ** 2,
           }));
+      case "GET /cluster/status":
+        return [...this.nodes.keys()].map((name, at) => ({
+          type: "node",
+          name,
+          ip: `${this.subnet}.${at + 1}`,
+          local: at === 0 ? 1 : 0,
+        }));
+      case "GET /cluster/sdn/vnets":
+        return this.vnets;
+      case "GET /cluster/sdn/zones":
+        return this.zones;
       case "GET /pools":
         return this.pools.map((poolid) => ({ poolid }));
       case "GET /cluster/mapping/pci":

@@ -15,7 +15,7 @@ import type { Kubernetes } from "../kubernetes/kubernetes.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { trustedBy } from "../secrets/rotation.ts";
 import { directMachine } from "./direct-machine.ts";
-import { FakeKubernetes, type FakeKubelet } from "./fake-kubernetes.ts";
+import { askedMarks, FakeKubernetes, type FakeKubelet } from "./fake-kubernetes.ts";
 import { FakePlatform, PlatformApi } from "./fake-platform.ts";
 import { StandInClusters } from "./stand-in/cluster-etcd.ts";
 import { MachineState } from "./stand-in/machine-state.ts";
@@ -157,8 +157,9 @@ export class FakeWorld {
   #kubelets(): readonly FakeKubelet[] {
     return [...this.machines.values()].flatMap((machine) => {
       if (machine.config === undefined) return [];
-      const { kubelet } = this.#reader.read(machine.hostname, machine.config.text).parts;
-      return [{ hostname: machine.announced, isOn: machine.isOn, version: kubelet ?? "" }];
+      const { documents, parts } = this.#reader.read(machine.hostname, machine.config.text);
+      const asks = askedMarks(documents, machine.config.isControlPlane);
+      return [{ hostname: machine.announced, isOn: machine.isOn, version: parts.kubelet ?? "", asks }];
     });
   }
 

@@ -244,6 +244,7 @@ export class ModelWorld {
         this.images.push(`${step.storage}:${step.content}/${step.subject}`);
         return;
       case "kubernetes.reach":
+      case "node.mark":
       case "addon.apply":
       case "record.replaced":
       case "record.reset":

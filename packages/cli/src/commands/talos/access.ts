@@ -1,21 +1,12 @@
 import { mkdirSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
 import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { type AccessKind, usualPlaces } from "./merged-access.ts";
 
-type Kind = "talosconfig" | "kubeconfig";
-
-/** Where talosctl and kubectl look. */
-function usualPlace(cli: Cli, kind: Kind): string {
-  const { env, homeDir } = cli.io;
-  return kind === "talosconfig"
-    ? (env["TALOSCONFIG"] ?? join(homeDir, ".talos", "config"))
-    : (env["KUBECONFIG"]?.split(":")[0] ?? join(homeDir, ".kube", "config"));
-}
-
-function accessCommand(kind: Kind, program: string): CommandSpec {
+function accessCommand(kind: AccessKind, program: string): CommandSpec {
   return {
     name: `talos ${kind}`,
     summary: `print the ${kind} of the cluster, or merge it into yours`,
@@ -31,7 +22,7 @@ function accessCommand(kind: Kind, program: string): CommandSpec {
   };
 }
 
-async function run(cli: Cli, input: Input, kind: Kind): Promise<void> {
+async function run(cli: Cli, input: Input, kind: AccessKind): Promise<void> {
   const place = await openFolder(cli, input);
   const [{ openSecrets }, { accessText, mergedAccess }] = await Promise.all([
     import("@gpve/talos/folder/secrets-store.ts"),
@@ -44,7 +35,7 @@ async function run(cli: Cli, input: Input, kind: Kind): Promise<void> {
     cli.out.text(await accessText(kind, request));
     return;
   }
-  const path = into === undefined ? usualPlace(cli, kind) : resolve(cli.io.cwd, into);
+  const path = into === undefined ? (usualPlaces(cli, kind)[0] ?? "") : resolve(cli.io.cwd, into);
   const { text, contextName } = await mergedAccess(kind, readTextFile(path) ?? "", request);
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   writeFileAtomic(path, text);

@@ -5,6 +5,7 @@ import type { SecretsBundle } from "@gpve/talos/secrets/bundle.ts";
 import type { Check } from "@gpve/talos/status/cluster-status.ts";
 import type { Cli, OptionSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
+import { ownCertificates } from "./merged-access.ts";
 import type { Opened } from "./open.ts";
 
 /** Small, and with all that the probes run: sh, timeout, wget, nslookup, httpd. */
@@ -42,7 +43,8 @@ export async function allChecks(
     import("@gpve/talos/status/cluster-status.ts"),
     import("@gpve/talos/verify/verify-inside.ts"),
   ]);
-  const { checks } = clusterStatus(cluster.desired(), world, cluster.lock, secrets);
+  const own = await ownCertificates(cli, secrets, cluster.lock.formerAuthorities);
+  const { checks } = clusterStatus(cluster.desired(), world, cluster.lock, secrets, own);
   const nodes = (world.kubernetes?.nodes ?? []).filter(({ isReady }) => isReady).map(({ name }) => name);
   const hasNetwork = place.cluster.addons.cni.type !== "none";
   if (isOutside || !hasNetwork || nodes.length === 0) return checks;

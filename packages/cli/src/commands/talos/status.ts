@@ -4,6 +4,7 @@ import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { ClusterStatus } from "@gpve/talos/status/cluster-status.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
+import { ownCertificates } from "./merged-access.ts";
 import { secretsToLook, withOpenCluster } from "./open.ts";
 import { allChecks, insideChoice, insideOptions } from "./checks.ts";
 
@@ -71,15 +72,18 @@ export const talosVerify: CommandSpec = {
 async function statusOf(cli: Cli, place: ClusterFolder): Promise<ClusterStatus> {
   const { clusterStatus } = await import("@gpve/talos/status/cluster-status.ts");
   const secrets = await secretsToLook(cli, place);
-  return withOpenCluster(cli, place, secrets, async ({ cluster }) =>
-    clusterStatus(cluster.desired(), await cluster.observe(), cluster.lock, secrets),
-  );
+  return withOpenCluster(cli, place, secrets, async ({ cluster }) => {
+    const own = await ownCertificates(cli, secrets, cluster.lock.formerAuthorities);
+    return clusterStatus(cluster.desired(), await cluster.observe(), cluster.lock, secrets, own);
+  });
 }
 
 export function printChecks(cli: Cli, { checks }: Pick<ClusterStatus, "checks">): void {
   const { green, red } = cli.out.colours;
-  for (const { name, isFine, detail } of checks)
-    cli.out.line(`${isFine ? green("✓") : red("✗")} ${name} (${detail})`);
+  for (const { name, isFine, detail, finding } of checks) {
+    const more = finding === undefined ? "" : `; gpvectl talos explain ${finding}`;
+    cli.out.line(`${isFine ? green("✓") : red("✗")} ${name} (${detail}${more})`);
+  }
 }
 
 async function printStatus(cli: Cli, status: ClusterStatus): Promise<void> {

@@ -1,5 +1,6 @@
 // Names and ways out, as machines tell them themselves: judged before anything is built on them.
 import { error } from "../../preflight/finding-report.ts";
+import { formerAddressOf } from "../observe/machine-address.ts";
 import { routeProblem } from "../default-routes.ts";
 import { pairs, type Rule, stopping } from "../situation.ts";
 import { configured, nodeOf } from "../world.ts";
@@ -14,6 +15,24 @@ export const refuseClashes: Rule = ({ world }) => {
   const found = [...owners].flatMap(([hostname, names]) =>
     names.length > 1 ? [error("hostname-clash", names.join(", "), `each says that it is ${hostname}`)] : [],
   );
+  return found.length === 0 ? undefined : stopping(...found);
+};
+
+/** Members of etcd and everybody's files know a machine by its address, and its configuration holds it there. */
+export const refuseMoving: Rule = (situation) => {
+  const { replacing } = situation.desired;
+  const found = pairs(situation).flatMap(({ machine, seen }) => {
+    const former = replacing.includes(machine.name) ? undefined : formerAddressOf(machine, seen);
+    return former === undefined
+      ? []
+      : [
+          error(
+            "address-changes",
+            machine.name,
+            `it has ${former}, the file says ${machine.addresses.join(", ")}`,
+          ),
+        ];
+  });
   return found.length === 0 ? undefined : stopping(...found);
 };
 

@@ -12,7 +12,7 @@ import {
   refuseRenaming,
   refuseShrinking,
 } from "./decide-guests.ts";
-import { refuseClashes, refuseOtherNames, refuseRoutes } from "./decide-network.ts";
+import { refuseClashes, refuseMoving, refuseOtherNames, refuseRoutes } from "./decide-network.ts";
 import { makeTemplates, removeTemplates } from "./decide-templates.ts";
 import {
   addonsWhere,
@@ -26,6 +26,7 @@ import {
   rejoin,
   removeStale,
 } from "./decide-beginning.ts";
+import { markNodes } from "./decide-marks.ts";
 import { removeOne, resetOne } from "./decide-removal.ts";
 import { reconfigure, recordRotated, uncordon, upgradeKubernetes, upgradeTalos } from "./decide-upgrades.ts";
 import type { ApplyPart, Desired } from "../desired.ts";
@@ -40,6 +41,7 @@ const everything: readonly Rule[] = [
   refuseForeign,
   refuseClashes,
   refuseRenaming,
+  refuseMoving,
   removeStale,
   recordReplaced,
   recordReset,
@@ -66,6 +68,7 @@ const everything: readonly Rule[] = [
   changeCold,
   upgradeTalos,
   reconfigure,
+  markNodes,
   recordRotated,
   upgradeKubernetes,
   addons,
@@ -77,6 +80,7 @@ const everything: readonly Rule[] = [
 const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
   infrastructure: [
     refuseRenaming,
+    refuseMoving,
     recordReplaced,
     makeImages,
     makeTemplates,
@@ -89,6 +93,7 @@ const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
   bootstrap: [
     refuseForeign,
     refuseClashes,
+    refuseMoving,
     removeStale,
     reach,
     configure,

@@ -9,6 +9,7 @@ import { machineUuid } from "../../machine/identity.ts";
 import { lookAtProvider } from "../../preflight/preflight.ts";
 import { ConfigReader, type ReadConfig } from "../config-parts.ts";
 import { guestsWorld } from "./look-at-guests.ts";
+import { reachedAt } from "./machine-address.ts";
 import { lookAtMachine } from "./look-at-machine.ts";
 import type { Machines } from "../machines-port.ts";
 import type { SeenAddon, SeenKubernetes, SeenMachine, SeenTalos, World } from "../world.ts";
@@ -25,6 +26,8 @@ export interface ObserverDeps {
   readonly snapshotAt: () => number | undefined;
   /** Of machines that were once made, by their names. */
   readonly formerAddress?: (name: string) => string | undefined;
+  /** Told of where guests are before configurations are asked for. */
+  readonly placed?: (world: World) => void;
   readonly now: () => number;
 }
 
@@ -70,6 +73,7 @@ export class RealObserver implements Observer {
       }),
     );
     const world = guestsWorld(cluster, machines, observed, now());
+    this.#deps.placed?.(world);
     const [inside, kubernetes] = await Promise.all([
       Promise.all([...world.machines.values()].map((seen) => this.#inside(seen))),
       this.#kubernetes(),
@@ -91,7 +95,7 @@ export class RealObserver implements Observer {
   #talos(seen: SeenMachine): Promise<SeenTalos> {
     const { cluster, machines, talos, config } = this.#deps;
     const machine = machines.find(({ name }) => name === seen.name);
-    const address = machine?.addresses[0] ?? addressOf(seen);
+    const address = machine === undefined ? addressOf(seen) : reachedAt(machine, seen);
     const uuid = machine?.uuid ?? machineUuid(cluster.metadata.name, seen.name);
     const wanted = machine === undefined ? undefined : config(machine);
     return lookAtMachine(talos, { name: seen.name, address, uuid, role: seen.role, wanted }, this.#reader);

@@ -1,5 +1,6 @@
 // Whether what a step is for can be seen. Asked after every step, until it is or the time is over.
 import { imageVolume } from "../../image/image-file.ts";
+import { isMarked, wantedMarks } from "../../kubernetes/node-marks.ts";
 import type { Step } from "../../plan/plan-steps.ts";
 import { etcdHealth } from "../quorum.ts";
 import type { Desired } from "../desired.ts";
@@ -89,6 +90,10 @@ export function isDone(desired: Desired, world: World, step: Step): boolean {
       return node === undefined || (node.isCordoned && node.evictable === 0);
     case "node.uncordon":
       return node?.isCordoned !== true;
+    case "node.mark": {
+      const machine = desired.machines.find(({ name }) => name === step.subject);
+      return node === undefined || machine === undefined || isMarked(wantedMarks(machine), node.marks);
+    }
     case "node.delete":
       return node === undefined;
     case "addon.apply": {

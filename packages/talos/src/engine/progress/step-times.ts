@@ -49,6 +49,7 @@ const times: Readonly<Record<StepKind, StepTime>> = {
   "node.ready": seconds(60, 900),
   "node.drain": seconds(30, 3600),
   "node.uncordon": seconds(1, 60, false),
+  "node.mark": seconds(1, 60, false),
   "node.delete": seconds(1, 60, false),
   "addon.apply": seconds(60, 900),
   "record.replaced": seconds(1, 10, false),
