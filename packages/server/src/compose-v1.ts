@@ -134,6 +134,8 @@ export function composeKinds(
     untoldMs: UNTOLD_MS,
     calls,
     taskEnd: ended,
+    log: parts.shared.log,
+    shutdown: parts.stop,
   });
   const alone = standDown({ ...parts, calls });
   const vclusterUpgrades = new ClusterUpgrades({

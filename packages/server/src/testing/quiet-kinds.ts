@@ -11,6 +11,9 @@ export const noPlaces = { run: refuse, keep: refuse, preview: refuse, settle: re
 export const noExplanations = { guest: refuse, place: refuse, nodeLoss: refuse };
 export const noStories = { story: refuse };
 
+/** Of what follows tasks, and goes on when whoever asked hangs up. */
+export const quietWatch = { log: { info() {}, error() {} }, shutdown: new AbortController().signal };
+
 export const quietKinds: Omit<Parameters<typeof createKindAdapters>[0], "board" | "ownNode"> = {
   phases: { of: () => ({ phase: "Unknown", since: 0, last: undefined }), onStep: () => () => undefined },
   conditionTimes: { since: () => 0 },

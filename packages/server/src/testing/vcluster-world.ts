@@ -13,6 +13,7 @@ import { KeepScales } from "../application/vcluster/scale/keep-scales.ts";
 import { VirtualClusters } from "../application/vcluster/virtual-clusters.ts";
 import { boardPlacer } from "./board-placer.ts";
 import { quietLog } from "./agent-face.ts";
+import { quietWatch } from "./quiet-kinds.ts";
 import { openQuotaServer, putTenants, reportOf } from "./quota-world.ts";
 
 export const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -39,6 +40,7 @@ export async function vclusterWorld() {
     board: server.board,
     clock,
     quotas: server.quotas.view,
+    ...quietWatch,
     taskEnd: async (_upid: string, until: AbortSignal) => {
       const gone = Promise.withResolvers<never>();
       until.addEventListener("abort", () => gone.reject(until.reason), { once: true });

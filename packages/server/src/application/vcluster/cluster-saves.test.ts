@@ -15,6 +15,7 @@ import { VirtualClusters } from "./virtual-clusters.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { joinedNode } from "../../testing/joined-node.ts";
 import { boardPlacer } from "../../testing/board-placer.ts";
+import { quietWatch } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vcbackup:demo:root@pam:";
 const ARCHIVE = "local:backup/vzdump-vc-demo_a-2026_01_02-03_04_05.tar.gz";
@@ -72,7 +73,7 @@ async function world() {
       },
     },
   };
-  const vclusters = new VirtualClusters({ ...deps, placer: boardPlacer(deps) });
+  const vclusters = new VirtualClusters({ ...deps, ...quietWatch, placer: boardPlacer(deps) });
   /** Whose etcd was to go on alone first. */
   const alone: string[] = [];
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

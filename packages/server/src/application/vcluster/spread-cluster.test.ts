@@ -16,7 +16,7 @@ import { freeNetwork } from "./spread-cluster.ts";
 import { KeepScales } from "./scale/keep-scales.ts";
 import { VirtualClusters, type VirtualClustersDeps } from "./virtual-clusters.ts";
 import { boardPlacer } from "../../testing/board-placer.ts";
-import { quietKinds } from "../../testing/quiet-kinds.ts";
+import { quietKinds, quietWatch } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const spec = { workerNodes: { count: 3 }, scheduling: { spread: true } };
@@ -89,6 +89,7 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
     board,
     clock,
     quotas: quotas.view,
+    ...quietWatch,
     taskEnd: async (upid: string) => {
       await ended;
       if (failing.has(upid.split(":")[1] ?? "")) throw new AppError("operation.failed", "is not Ready");

@@ -38,7 +38,7 @@ import { type PlacedNew, placeNew } from "./placing/place-new.ts";
 import type { SeenFrom } from "./placing/restored-place.ts";
 import { answeringNode, passingServer, requireAlone, workingNodes } from "./replicas/replica-nodes.ts";
 import { leaveUnwanted } from "./removal/leave-unwanted.ts";
-import { removeCluster, type RemoveDeps, removeFrom } from "./removal/remove-cluster.ts";
+import { removeCluster, type RemoveClusterDeps, removeFrom } from "./removal/remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
 import { revokeKubeconfig } from "./revoke-kubeconfig.ts";
@@ -47,7 +47,7 @@ import { setQuota } from "./set-quota.ts";
 import { untilRunning } from "./until-running.ts";
 import type { Placer } from "../scheduler/placer.ts";
 
-export interface VirtualClustersDeps extends RemoveDeps, ScaleDeps {
+export interface VirtualClustersDeps extends RemoveClusterDeps, ScaleDeps {
   readonly clock: Clock;
   readonly placer: Pick<Placer, "preview" | "settle">;
   /** As of placeNew. */

@@ -8,6 +8,7 @@ import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts"
 import { drawnRequests, type DrawnRequest } from "../../testing/drawn-requests.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
 import { boardPlacer } from "../../testing/board-placer.ts";
+import { quietWatch } from "../../testing/quiet-kinds.ts";
 
 const VERSION = "1.36";
 const drawing = drawnRequests("C.2", "/api/v1");
@@ -21,6 +22,7 @@ describe.skipIf(drawing.lacking !== undefined)(`virtual clusters as drawn${missi
     v1 = await startV1({
       vclusters: (records, board) =>
         new VirtualClusters({
+          ...quietWatch,
           placer: boardPlacer({ records, board }),
           records,
           board,

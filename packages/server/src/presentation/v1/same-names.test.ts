@@ -11,6 +11,7 @@ import { clusterKeyFor } from "../../application/vcluster/cluster-names.ts";
 import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
 import { boardPlacer } from "../../testing/board-placer.ts";
+import { quietWatch } from "../../testing/quiet-kinds.ts";
 
 const ANN = "ann@pve"; // of shop
 const BOB = "bob@pve"; // of lab
@@ -40,6 +41,7 @@ describe("clusters of one name", () => {
     v1 = await startV1({
       vclusters: (records, board) =>
         new VirtualClusters({
+          ...quietWatch,
           placer: boardPlacer({ records, board }),
           records,
           board,

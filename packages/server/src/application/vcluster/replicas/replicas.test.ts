@@ -16,7 +16,7 @@ import { replicaTargets } from "./replica-nodes.ts";
 import { boardPlacer } from "../../../testing/board-placer.ts";
 import { joinedNode } from "../../../testing/joined-node.ts";
 import { nodeRecords } from "../../node/collections.ts";
-import { quietKinds } from "../../../testing/quiet-kinds.ts";
+import { quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:trio:root@pam:";
 const spec = { controlPlane: { tier: "Enterprise" } };
@@ -113,6 +113,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     });
   const placer = boardPlacer({ records, board });
   const clusters = new VirtualClusters({
+    ...quietWatch,
     records,
     board,
     clock,

@@ -18,7 +18,7 @@ import { VirtualClusters } from "../virtual-clusters.ts";
 import { clusterDecisionsDef } from "../placing/cluster-decisions.ts";
 import { KeepStandbys } from "./keep-standbys.ts";
 import { boardPlacer } from "../../../testing/board-placer.ts";
-import { quietKinds } from "../../../testing/quiet-kinds.ts";
+import { quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
 import { joinedNode } from "../../../testing/joined-node.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -103,6 +103,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   let promotion = Promise.resolve();
   const taskEnd = (upid: string) => (upid === PROMOTION ? promotion : Promise.resolve());
   const clusters = new VirtualClusters({
+    ...quietWatch,
     placer: boardPlacer({ records, board }),
     records,
     board,
