@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { decodeReport } from "./decode-report.ts";
+import type { VirtualClusterRuntime, VnodeRuntime } from "../vcluster/vcluster-runtime.ts";
 import type { GuestRuntime, NodeFacts, NodeReport, StorageRuntime } from "./runtime.ts";
 
 // All that a report can have: what is added to the types and not to the decoder does not arrive.
@@ -28,6 +29,44 @@ const storage: Required<StorageRuntime> = {
   usedBytes: 2,
   availBytes: 1,
   problem: "its server does not answer",
+};
+const vnode: Required<VnodeRuntime> = {
+  name: "worker-1",
+  running: true,
+  cpus: 2,
+  memoryBytes: 4,
+  pods: 3,
+  volumes: 2,
+  volumeBytes: 5,
+  usedBytes: 3,
+  cpuSeconds: 9,
+  accelerator: "tcg",
+};
+const vcluster: Required<VirtualClusterRuntime> = {
+  name: "demo",
+  phase: "Failed",
+  isBranch: true,
+  power: "cold",
+  message: "no room",
+  endpoint: "https://x:6443",
+  version: "1.36.4",
+  readySince: 6,
+  probedAt: 7,
+  memoryBytes: 8,
+  asleep: true,
+  cpuSeconds: 9,
+  cores: 0.5,
+  uptimeSeconds: 10,
+  wakes: 2,
+  lastWakeMs: 62,
+  keptAwake: { reason: "InUse", message: "Job default/pi" },
+  vnodes: [vnode],
+  keysAt: 7,
+  formerTrustedUntil: 8,
+  standby: { generation: 1, isJoined: true, isConnected: true, revision: 9, confirmed: 8 },
+  volumes: { bound: 100, waiting: 50 },
+  pods: { default: 3 },
+  requests: { list: { count: 1, seconds: 0.5, buckets: { "0.5": 1 } } },
 };
 const facts: Required<NodeFacts> = {
   hostname: "h",
@@ -94,30 +133,7 @@ const report: Required<NodeReport> = {
     { name: "other", tenant: "default" },
     { name: "fed", tenant: "default", isFed: true },
   ],
-  vclusters: [
-    {
-      name: "demo",
-      phase: "Failed",
-      power: "cold",
-      message: "no room",
-      endpoint: "https://x:6443",
-      version: "1.36.4",
-      probedAt: 7,
-      memoryBytes: 8,
-      asleep: true,
-      cpuSeconds: 9,
-      wakes: 2,
-      lastWakeMs: 62,
-      keptAwake: { reason: "InUse", message: "Job default/pi" },
-      vnodes: [
-        { name: "worker-1", running: true, cpus: 2, memoryBytes: 4, pods: 3, volumes: 2, accelerator: "tcg" },
-      ],
-      keysAt: 7,
-      formerTrustedUntil: 8,
-      pods: { default: 3 },
-      requests: { list: { count: 1, seconds: 0.5, buckets: { "0.5": 1 } } },
-    },
-  ],
+  vclusters: [vcluster],
   ends: [
     { vmid: 100, at: 5, isCrash: true, why: "crashed, signal 11" },
     { vmid: 101, at: 6, isCrash: false, why: "stopped", owner: "n2" },

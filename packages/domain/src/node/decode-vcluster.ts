@@ -6,6 +6,7 @@ import type {
   StandbyRuntime,
   VirtualClusterRuntime,
   VnodeRuntime,
+  VolumesRuntime,
 } from "../vcluster/vcluster-runtime.ts";
 import { fields, number, text, oneOf } from "./report-fields.ts";
 
@@ -39,6 +40,7 @@ export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
     ...numbers("keysAt"),
     ...numbers("formerTrustedUntil"),
     ...(row["standby"] === undefined ? {} : { standby: decodeStandby(row["standby"]) }),
+    ...(row["volumes"] === undefined ? {} : { volumes: decodeVolumes(row["volumes"]) }),
     ...(Array.isArray(row["vnodes"])
       ? { vnodes: row["vnodes"].slice(0, MOST_FIGURES).map(decodeVnode) }
       : {}),
@@ -93,6 +95,11 @@ export function decodeStandbyRow(json: unknown): StandbyRow {
   };
 }
 
+function decodeVolumes(json: unknown): VolumesRuntime {
+  const numbers = numbersOf(fields(json, "volumes"));
+  return { ...numbers("bound"), ...numbers("waiting") };
+}
+
 function decodeVnode(json: unknown): VnodeRuntime {
   const row = fields(json, "worker");
   const numbers = numbersOf(row);
@@ -103,6 +110,7 @@ function decodeVnode(json: unknown): VnodeRuntime {
     memoryBytes: number(row, "memoryBytes"),
     pods: number(row, "pods"),
     ...numbers("volumes"),
+    ...numbers("volumeBytes"),
     ...numbers("usedBytes"),
     ...numbers("cpuSeconds"),
     ...(row["accelerator"] === undefined ? {} : { accelerator: oneOf(row, "accelerator", ["kvm", "tcg"]) }),
