@@ -254,6 +254,14 @@ describe("a backup in place of a cluster", () => {
     expect(all.host.running.has("demo")).toBe(true);
   });
 
+  test("in place of one that does not end leaves it as it was", async () => {
+    const all = await prepare();
+    all.host.broken.add("stop");
+    const { state, error } = await ended(restoreOverOperation(all), RESTORE_OVER_CLUSTER, args);
+    expect([state, error]).toEqual(["failed", "stop is broken"]);
+    expect(all.host.get("demo")).toMatchObject({ phase: "Running", isWanted: true });
+  });
+
   test("is refused while something works on the cluster", async () => {
     const all = await prepare({ ...demo, phase: "Failed" });
     const { error } = await ended(restoreOverOperation(all), RESTORE_OVER_CLUSTER, args);
