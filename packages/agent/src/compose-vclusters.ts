@@ -183,16 +183,15 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     kubernetes: (version: string, program: string) =>
       components.store.program("kubernetes", version, program),
   };
+  const ofFiles = { folder, exec, clock, log };
   const ofWorkers = {
-    folder,
+    ...ofFiles,
     instanceId,
-    exec,
-    clock,
     processes,
     networks,
     keysOf: (name: string) => host.keys(name),
     endpoint: (cluster: KeptCluster) => host.workersEndpoint(cluster),
-    nameServers: () => nodeNameServers(),
+    nameServers: nodeNameServers,
   };
   const kata = (): Promise<KataRuntime> => findKata({ exec, files: hostFiles });
   const volumeStorage = volumesOn(parts.storages);
@@ -218,7 +217,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     api: patient,
     clock,
     ensureComponent: (name, ctx) => components.ensure(name, versionOf(name), ctx),
-    nameServers: () => nodeNameServers(),
+    nameServers: nodeNameServers,
   });
   const ofNode = { host, clock, log, changed };
   const { workerKeepers, volumeKeeper } = composeWorkerKeepers({
@@ -242,9 +241,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const { power, falls, wakes } = composeClusterPower({ ...ofNode, ...powered });
   const keeper = new KeepClusters({ host, clock, log, changed });
   const { places, saves, volumes, registerSaves } = composeClusterSaves({
-    folder,
-    exec,
-    clock,
+    ...ofFiles,
     stores,
     etcds: ownEtcds(host, processes),
     storages: parts.storages,

@@ -284,6 +284,8 @@ describe("gpvectl vc", () => {
     await using ctl = await withCluster();
     expect((await ctl.run(["vc", "backup", "demo", "--protected"])).out).toContain("demo is backed up");
     expect((await ctl.run(["vc", "backups", "demo"])).out).toMatch(/^local:backup\/x .*first/m);
+    ctl.api.on("GET /api/v1/vclusters/gone/backups", { body: { backups: [], away: ["nas"] } });
+    expect((await ctl.run(["vc", "backups", "gone"])).err).toContain("Not to be seen now");
     expect((await ctl.run(["vc", "restore", "copy"])).err).toContain("say which backup");
     const odd = await ctl.run(["vc", "restore", "copy", "--from", "x.tar.gz"]);
     expect(odd.err).toContain("'x.tar.gz' is no backup: say it as gpvectl vc backups NAME shows it");

@@ -7,6 +7,7 @@ import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
 import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
@@ -59,11 +60,8 @@ function places(saves: FakeClusterSaves, keep?: string): ArchivePlaces {
     type: "dir",
     options: { content: "backup", ...given({ "prune-backups": keep }) },
   } as unknown as StorageDefinition;
-  return new ArchivePlaces({
-    open: async () => ({ plugin, definition }),
-    definitions: () => [definition],
-    isEnabled: () => true,
-  });
+  const open = async () => ({ plugin, definition });
+  return new ArchivePlaces({ open, definitions: () => [definition], isEnabled: () => true }, silentLogger);
 }
 
 function world(cluster: KeptCluster = demo, keep?: string) {
