@@ -113,6 +113,19 @@ describe("the settings of a worker's programs", () => {
     expect(containerdConfig(place, { ...host, mayLowerOomScore: true })).toContain("score_adj = false");
   });
 
+  test("let the kubelet act while the node still has room, and look for images that nobody uses first", () => {
+    const config = JSON.parse(kubeletConfig(spec, place, { cpus: 2, memoryBytes: 2 ** 30 }, host)) as {
+      evictionHard: Record<string, string>;
+      imageGCHighThresholdPercent: number;
+    };
+    const left = ["nodefs.available", "imagefs.available"].map((signal) => config.evictionHard[signal] ?? "");
+    for (const share of left) {
+      // A number of bytes is nothing of a big disk, and all of a small one.
+      expect(share).toMatch(/^\d+%$/);
+      expect(Number.parseInt(share)).toBeLessThan(100 - config.imageGCHighThresholdPercent);
+    }
+  });
+
   test("give the kubelet the worker's size, and show nobody what is the machine's", () => {
     const size = { cpus: 2, memoryBytes: 2 ** 30 };
     const config = JSON.parse(kubeletConfig(spec, place, size, host)) as Record<string, unknown>;
