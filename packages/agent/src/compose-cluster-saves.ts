@@ -4,6 +4,7 @@ import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import type { VolumePeers, VolumeSource } from "@gpve/domain/vcluster/backup/cluster-volumes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { BackupCounts } from "./application/guest/backup/backup-counts.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
@@ -42,6 +43,7 @@ export function composeClusterSaves(parts: {
   readonly etcds: OwnEtcds;
   readonly volumeStorage: (storage: string) => Promise<string>;
   readonly storages: NodeStorages;
+  readonly log: Logger;
   readonly backups: Pick<BackupCounts, "counting">;
   readonly others: {
     readonly peers: VolumePeers;
@@ -49,7 +51,7 @@ export function composeClusterSaves(parts: {
   };
 }): ComposedClusterSaves {
   const { folder, exec, clock } = parts;
-  const places = new ArchivePlaces(parts.storages);
+  const places = new ArchivePlaces(parts.storages, parts.log);
   const saves = new FileClusterSaves({
     folder,
     exec,

@@ -56,6 +56,7 @@ import { clusterApi } from "./infrastructure/vcluster/cluster-api.ts";
 import type { KubeCredentials } from "./infrastructure/vcluster/kube-api.ts";
 import { LinuxClusterHost } from "./infrastructure/vcluster/linux-cluster-host.ts";
 import { LinuxVnodeHost } from "./infrastructure/vnode/linux-vnode-host.ts";
+import { nodeNameServers } from "./infrastructure/vnode/node-name-servers.ts";
 import { FileFormerPlaces } from "./infrastructure/vcluster/proxy/file-former-places.ts";
 import { readCdi } from "./infrastructure/vnode/devices/read-cdi.ts";
 import { VnodeDevices } from "./infrastructure/vnode/devices/vnode-devices.ts";
@@ -182,15 +183,15 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     kubernetes: (version: string, program: string) =>
       components.store.program("kubernetes", version, program),
   };
+  const ofFiles = { folder, exec, clock, log };
   const ofWorkers = {
-    folder,
+    ...ofFiles,
     instanceId,
-    exec,
-    clock,
     processes,
     networks,
     keysOf: (name: string) => host.keys(name),
     endpoint: (cluster: KeptCluster) => host.workersEndpoint(cluster),
+    nameServers: nodeNameServers,
   };
   const kata = (): Promise<KataRuntime> => findKata({ exec, files: hostFiles });
   const volumeStorage = volumesOn(parts.storages);
@@ -216,6 +217,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     api: patient,
     clock,
     ensureComponent: (name, ctx) => components.ensure(name, versionOf(name), ctx),
+    nameServers: nodeNameServers,
   });
   const ofNode = { host, clock, log, changed };
   const { workerKeepers, volumeKeeper } = composeWorkerKeepers({
@@ -239,9 +241,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const { power, falls, wakes } = composeClusterPower({ ...ofNode, ...powered });
   const keeper = new KeepClusters({ host, clock, log, changed });
   const { places, saves, volumes, registerSaves } = composeClusterSaves({
-    folder,
-    exec,
-    clock,
+    ...ofFiles,
     stores,
     etcds: ownEtcds(host, processes),
     storages: parts.storages,

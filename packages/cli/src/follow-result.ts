@@ -8,8 +8,15 @@ export const noWaitOption: OptionSpec = {
   about: "print the task's UPID and return at once",
 };
 
-/** Says `done` when the work has ended well. */
-export async function finishWork(cli: Cli, input: Input, answer: unknown, done: string): Promise<void> {
+/** Says `done` when the work has ended well, and to programs which work it was. */
+export async function finishWork(
+  cli: Cli,
+  input: Input,
+  answer: unknown,
+  done: string,
+  /** More comes, or the command tells programs what it made. */
+  { isPart = false }: { readonly isPart?: boolean } = {},
+): Promise<void> {
   if (!isUpid(answer)) {
     cli.out.done(done);
     return;
@@ -18,6 +25,7 @@ export async function finishWork(cli: Cli, input: Input, answer: unknown, done: 
     const client = await cli.client();
     await client.requireTask(answer, { signal: cli.signal, onLog: (line) => cli.out.note(`  ${line}`) });
     cli.out.done(done);
+    if (!cli.out.forPeople && !isPart) cli.out.data({ upid: answer });
   } else if (cli.out.forPeople) cli.out.line(answer);
   else cli.out.data({ upid: answer });
 }

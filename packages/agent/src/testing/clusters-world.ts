@@ -49,6 +49,7 @@ export async function clustersWorld(here: readonly string[] = ["1.36.4"]) {
     api: api.call,
     clock,
     ensureComponent: async (name) => void brought.push(name),
+    nameServers: () => ({ listed: [], own: [] }),
   });
   const { create, scale, others } = clusterOperations({
     host,

@@ -26,7 +26,7 @@ export class FakeClusterHost implements ClusterHost {
   readonly started: string[] = [];
   readonly furnished: string[] = [];
   readonly broken = new Set<
-    "provision" | "start" | "controllers" | "part" | "furnish" | "freeze" | "overlay"
+    "provision" | "start" | "controllers" | "part" | "furnish" | "freeze" | "overlay" | "stop"
   >();
   readonly phases: string[] = [];
   #ended: (name: string, part: ClusterPart, why: string) => void = () => undefined;
@@ -111,6 +111,7 @@ export class FakeClusterHost implements ClusterHost {
   }
 
   async stop({ name }: KeptCluster): Promise<void> {
+    this.#mayBreak("stop");
     this.running.delete(name);
     this.frozen.delete(name);
   }
@@ -172,7 +173,7 @@ export class FakeClusterHost implements ClusterHost {
     this.#ended(name, part, "crashed: boom");
   }
 
-  #mayBreak(what: "provision" | "start" | "controllers" | "part" | "furnish" | "freeze"): void {
+  #mayBreak(what: "provision" | "start" | "controllers" | "part" | "furnish" | "freeze" | "stop"): void {
     if (this.broken.has(what)) throw new AppError("internal.error", `${what} is broken`);
   }
 }

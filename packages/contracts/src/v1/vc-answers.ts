@@ -51,6 +51,16 @@ export type ClusterEvent = Static<typeof ClusterEventSchema>;
 
 export const ClusterEventsSchema = Type.Object({ events: Type.Array(ClusterEventSchema) }, closed);
 
-export const ClusterBackupsSchema = Type.Object({ backups: VclusterBackupsAnswer }, closed);
+export const ClusterBackupsSchema = Type.Object(
+  {
+    backups: VclusterBackupsAnswer,
+    away: Type.Optional(
+      Type.Array(Type.String(), {
+        description: "Storages that cannot be looked at now: what they have is not among the backups.",
+      }),
+    ),
+  },
+  closed,
+);
 
 export const ClusterLinesSchema = Type.Object({ lines: Type.Array(Type.String()) }, closed);

@@ -27,6 +27,11 @@ describe("phases of a virtual cluster", () => {
     expect(nextVcPhase("Running", "WorkFailed")).toBeUndefined();
   });
 
+  test("one whose processes do not end is stopped again or deleted, and is not taken for one that failed", () => {
+    expect(nextVcPhase("Stopping", "WorkFailed")).toBe("Stopping");
+    expect(nextVcPhase("Stopping", "DeleteRequested")).toBe("Terminating");
+  });
+
   test("no event leads to two places", () => {
     const keys = vcPhases.transitions.map(({ from, event }) => `${from} ${event}`);
     expect(new Set(keys).size).toBe(keys.length);

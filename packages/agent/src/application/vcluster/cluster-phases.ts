@@ -44,7 +44,8 @@ export class ClusterPhases {
   /** The work on it failed: says so and why, where its phase can fail. */
   fail(name: string, err: unknown): void {
     const kept = this.#host.get(name);
-    if (kept === undefined || nextVcPhase(kept.phase, "WorkFailed") === undefined) return;
-    this.save({ ...kept, phase: "Failed", message: messageOf(err) });
+    if (kept === undefined) return;
+    const phase = nextVcPhase(kept.phase, "WorkFailed");
+    if (phase !== undefined) this.save({ ...kept, phase, message: messageOf(err) });
   }
 }

@@ -238,6 +238,23 @@ describe("the life of a virtual cluster", () => {
     expect(host.get("demo")).not.toHaveProperty("message");
   });
 
+  test("whose processes do not end is Stopping with the reason, and is stopped again or deleted", async () => {
+    const { host, run, make } = await world();
+    await make();
+    host.broken.add("stop");
+    expect(await run(at("stop"))).toContain("stop is broken");
+    expect(host.get("demo")).toMatchObject({ phase: "Stopping", isWanted: false, message: "stop is broken" });
+    host.broken.clear();
+    expect(await run(at("stop"))).toBe("done");
+    expect(host.get("demo")).not.toHaveProperty("message");
+    expect(await run(at("start"))).toBe("done");
+    host.broken.add("stop");
+    expect(await run(at("stop"))).toContain("stop is broken");
+    host.broken.clear();
+    expect(await run(DELETE)).toBe("done");
+    expect(host.list()).toEqual([]);
+  });
+
   test("that is moving is left to its move, whoever starts or stops it", async () => {
     const { host, run, make } = await world();
     await make();

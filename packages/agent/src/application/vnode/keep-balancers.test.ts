@@ -128,7 +128,7 @@ test("a cluster whose API is made to take its time keeps the load balancers and 
   const lines: string[] = [];
   const log = { warn: (about: object) => lines.push(JSON.stringify(about)) } as unknown as Logger;
   const vnode = { slot: 0, name: "worker-1", size: { cpus: 1, memoryBytes: 1 }, isWanted: true };
-  const vnodes = { list: () => [vnode], isUp: () => true };
+  const vnodes = { list: () => [vnode], isUp: () => true, volumes: () => [] };
   const host = { list: () => [clusterOf("slow"), clusterOf("other")], isUp: () => true };
   const routes = { addresses: () => [], lead: async () => undefined };
   const keepers = [

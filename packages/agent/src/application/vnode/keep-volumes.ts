@@ -17,6 +17,7 @@ import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { ForgottenVolumes, type VolumesSeen } from "./forgotten-volumes.ts";
 import { expectStatus } from "./register-node.ts";
 import { withinTurn } from "./within-turn.ts";
 
@@ -36,9 +37,11 @@ export class KeepVolumes {
   readonly #stop = new AbortController();
   /** Of each cluster that has some, the smallest claim that waits for more than it may have. */
   readonly #waiting = new Map<string, number>();
+  readonly #forgotten: ForgottenVolumes;
 
   constructor(deps: KeepVolumesDeps) {
     this.#deps = deps;
+    this.#forgotten = new ForgottenVolumes(deps.clock);
   }
 
   begin(): void {
@@ -68,8 +71,13 @@ export class KeepVolumes {
       }
       try {
         await withinTurn(this.#deps.clock, this.#stop.signal, async (signal) => {
-          await this.#serve(cluster, signal);
-          await this.#clear(cluster, signal);
+          const claims = await this.#list<VolumeClaim>(cluster, "/api/v1/persistentvolumeclaims", signal);
+          await this.#serve(cluster, claims ?? [], signal);
+          const volumes = await this.#list<Volume>(cluster, VOLUMES, signal);
+          await this.#clear(cluster, volumes ?? [], signal);
+          // Of whom nothing is known nothing is forgotten.
+          if (claims !== undefined && volumes !== undefined)
+            await this.#clearForgotten(cluster, { claims, volumes });
         });
       } catch (err) {
         if (!this.#stop.signal.aborted)
@@ -85,9 +93,8 @@ export class KeepVolumes {
     await every(LOOK_MS, { clock: this.#deps.clock, signal: this.#stop.signal }, () => this.look());
   }
 
-  async #serve(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+  async #serve(cluster: KeptCluster, claims: readonly VolumeClaim[], signal: AbortSignal): Promise<void> {
     const { vnodes, api } = this.#deps;
-    const claims = await this.#list<VolumeClaim>(cluster, "/api/v1/persistentvolumeclaims", signal);
     const waiting: number[] = [];
     for (const claim of claims) {
       const on = claimedOn(claim);
@@ -137,9 +144,9 @@ export class KeepVolumes {
     await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], signal);
   }
 
-  async #clear(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+  async #clear(cluster: KeptCluster, volumes: readonly Volume[], signal: AbortSignal): Promise<void> {
     const { vnodes, api } = this.#deps;
-    for (const volume of await this.#list<Volume>(cluster, VOLUMES, signal)) {
+    for (const volume of volumes) {
       const on = releasedFrom(volume);
       if (on === undefined) continue;
       const { name } = volume.metadata;
@@ -152,8 +159,25 @@ export class KeepVolumes {
     }
   }
 
-  async #list<T>(cluster: KeptCluster, path: string, signal: AbortSignal): Promise<readonly T[]> {
+  async #clearForgotten(cluster: KeptCluster, seen: Omit<VolumesSeen, "folders">): Promise<void> {
+    const { vnodes, log } = this.#deps;
+    const own = vnodes
+      .list(cluster.name)
+      .flatMap((vnode) => vnodes.volumes(cluster.name, vnode).map((folder) => ({ vnode, folder })));
+    const folders = own.map(({ folder }) => folder);
+    const gone = new Set(this.#forgotten.among(cluster.name, { folders, ...seen }));
+    for (const { vnode, folder } of own.filter((each) => gone.has(each.folder))) {
+      await vnodes.removeVolume(cluster, vnode, folder);
+      log.warn(
+        { resource: `vcluster/${cluster.name}` },
+        `${folder} of ${vnode.name} of ${cluster.name} is gone: its PersistentVolume was deleted, and nobody claims it`,
+      );
+    }
+  }
+
+  /** undefined: it does not say. */
+  async #list<T>(cluster: KeptCluster, path: string, signal: AbortSignal): Promise<readonly T[] | undefined> {
     const { status, body } = await this.#deps.api(cluster, { method: "GET", path }, signal);
-    return status === 200 ? (((body ?? {}) as { items?: readonly T[] }).items ?? []) : [];
+    return status === 200 ? (body as { items?: readonly T[] } | undefined)?.items : undefined;
   }
 }

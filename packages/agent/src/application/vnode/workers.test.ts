@@ -12,6 +12,8 @@ import { KeepVolumes } from "./keep-volumes.ts";
 import { workerComponent } from "./worker-component.ts";
 import { Workers } from "./workers.ts";
 
+const nameServers = () => ({ listed: [], own: [] });
+
 function clusterWith(workers: number): KeptCluster {
   const spec = readVirtualClusterSpec({ workerNodes: { count: workers } });
   return { name: "demo", tenant: "t", spec, version: "1.36.4", network: 7, phase: "Running", isWanted: true };
@@ -33,6 +35,7 @@ function world() {
     api: api.call,
     clock,
     ensureComponent: async (name) => void brought.push(name),
+    nameServers,
   });
   const log = {
     warn: (_about: object, line: string) => say(line),
@@ -85,7 +88,13 @@ describe("the workers of a cluster on several nodes", () => {
         if (request.method === "PUT") return { status: 422, body: { message: "level L1: no" } };
         return api.call(cluster, request, signal);
       };
-      const workers = new Workers({ vnodes, api: call, clock, ensureComponent: async () => undefined });
+      const workers = new Workers({
+        vnodes,
+        api: call,
+        clock,
+        ensureComponent: async () => undefined,
+        nameServers,
+      });
       const bring = workers.bring({ ...clusterWith(2), version: "1.35.6", overlay: { nodes, at } }, ctx);
       await expect(bring, `node ${at}`).rejects.toThrow("gets no workers while it has Pod a/p");
       expect([vnodes.running.size, api.made.some((path) => path.includes("policies"))]).toEqual([0, true]);
@@ -196,7 +205,13 @@ describe("the workers of a cluster", () => {
       request.method !== "POST" && refuses(request.path)
         ? { status: 500, body: { message: "failed calling webhook of the tenant" } }
         : api.call(cluster, request, signal);
-    const workers = new Workers({ vnodes, api: call, clock, ensureComponent: async () => undefined });
+    const workers = new Workers({
+      vnodes,
+      api: call,
+      clock,
+      ensureComponent: async () => undefined,
+      nameServers,
+    });
     for (const path of ["/api/v1/nodes/", "/api/v1/pods?", "/leases/"]) {
       refuses = () => false;
       await workers.bring(clusterWith(3), ctx);
@@ -253,7 +268,7 @@ describe("the workers of a cluster", () => {
       if (["GET", "DELETE"].includes(request.method)) return { status: 200, body: {} };
       return guardAnswer(request) ?? { status: 403, body: { message: "no" } };
     };
-    const workers = new Workers({ vnodes, api, clock, ensureComponent: async () => undefined });
+    const workers = new Workers({ vnodes, api, clock, ensureComponent: async () => undefined, nameServers });
     await expect(workers.bring(clusterWith(1), ctx)).rejects.toThrow(
       "refused POST /api/v1/nodes with 403: no",
     );
@@ -363,6 +378,7 @@ describe("persistent volumes", () => {
     const made: unknown[] = [];
     let claims: unknown[] = [claim(), claim({ uid: "../../etc" }), claim({ annotations: {} })];
     let volumes: unknown[] = [];
+    let says = 200;
     const keeper = new KeepVolumes({
       host,
       vnodes,
@@ -370,7 +386,7 @@ describe("persistent volumes", () => {
       log: { warn: () => undefined } as unknown as Logger,
       api: async (of, request, signal) => {
         if (request.method === "GET" && request.path.endsWith("claims"))
-          return { status: 200, body: { items: claims } };
+          return { status: says, body: { items: claims } };
         if (request.method === "GET" && request.path.endsWith("volumes"))
           return { status: 200, body: { items: volumes } };
         if (request.method === "POST") made.push(request.body);
@@ -415,6 +431,23 @@ describe("persistent volumes", () => {
     expect(vnodes.folders.size).toBe(1);
     host.save(cluster);
     await workers.bring(cluster, ctx);
+    await keeper.look();
+    expect(vnodes.folders.size).toBe(0);
+    // Somebody deletes the volume himself.
+    claims = [claim()];
+    volumes = [];
+    await keeper.look();
+    claims = [];
+    volumes = [made.at(-1)];
+    await keeper.look();
+    volumes = [];
+    says = 503;
+    await clock.advance(60_000);
+    await keeper.look();
+    expect(vnodes.folders.size).toBe(1);
+    says = 200;
+    await keeper.look();
+    await clock.advance(60_000);
     await keeper.look();
     expect(vnodes.folders.size).toBe(0);
     keeper.begin();

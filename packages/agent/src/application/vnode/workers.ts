@@ -3,6 +3,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isBranch, isOwnSlot, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { clusterDns } from "@gpve/domain/vcluster/vnode/cluster-dns.ts";
+import type { NodeNameServers } from "@gpve/domain/vcluster/vnode/name-servers.ts";
 import { clusterIngress } from "@gpve/domain/vcluster/vnode/cluster-ingress.ts";
 import { IMAGES, INGRESS_COMPONENT, WORKER_COMPONENTS } from "@gpve/domain/vcluster/vnode/images.ts";
 import { kataRuntimeClass } from "@gpve/domain/vcluster/vnode/kata.ts";
@@ -30,6 +31,7 @@ export interface WorkersDeps {
   readonly clock: Clock;
   /** Brings a component to this node, in the version that workers get, where it is not there. */
   readonly ensureComponent: (name: string, ctx: StepContext) => Promise<void>;
+  readonly nameServers: () => NodeNameServers;
 }
 
 const READY_MS = 300_000;
@@ -230,7 +232,7 @@ export class Workers {
     const storage = { path: "/apis/storage.k8s.io/v1/storageclasses", body: localStorageClass };
     const classes = cluster.spec.isolationLevel === "L2" ? [kataRuntimeClass] : [];
     const ingress = cluster.spec.ingress === undefined ? [] : clusterIngress(IMAGES.traefik);
-    const dns = clusterDns(cluster.spec, IMAGES.coredns);
+    const dns = clusterDns(cluster.spec, IMAGES.coredns, this.#deps.nameServers);
     for (const { path, body } of [...dns, storage, ...classes, ...ingress]) {
       const found = await api(cluster, { method: "GET", path: `${path}/${body.metadata.name}` }, signal);
       if (found.status === 404)

@@ -15,6 +15,7 @@ import { isBranch, isOwnSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { IMAGES } from "@gpve/domain/vcluster/vnode/images.ts";
 import type { KataRuntime } from "@gpve/domain/vcluster/vnode/kata.ts";
+import { type NodeNameServers, resolvConf } from "@gpve/domain/vcluster/vnode/name-servers.ts";
 import type { VnodeHost, VnodePod, VnodeUsage } from "@gpve/domain/vcluster/vnode/ports.ts";
 import {
   type KeptVnode,
@@ -68,6 +69,7 @@ export interface LinuxVnodeHostDeps {
   /** The folder for persistent volumes on that storage, which is ready; throws why there is none on this node. */
   readonly volumeStorage: (storage: string) => Promise<string>;
   readonly devices: Pick<VnodeDevices, "settle">;
+  readonly nameServers: () => NodeNameServers;
   /** Of Kubernetes, in the cluster's version. */
   readonly kubernetes: (version: string, program: string) => string;
 }
@@ -106,7 +108,10 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
     const storage = on === undefined ? undefined : await this.#deps.volumeStorage(on);
     settleVolumes(this.#place(cluster.name, vnode), cluster.name, storage);
     const view = this.#view(cluster.name, vnode);
-    await view.ensure(createHash("md5").update(`${this.#deps.instanceId} ${place.cgroup}`).digest("hex"));
+    await view.ensure(
+      createHash("md5").update(`${this.#deps.instanceId} ${place.cgroup}`).digest("hex"),
+      place.file("resolv.conf"),
+    );
     await this.#startPart(cluster, vnode, "containerd");
     await this.#socket(cluster.name, vnode, signal);
     const images = { program: this.#deps.program, hasIngress: cluster.spec.ingress !== undefined };
@@ -277,7 +282,7 @@ export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
       "kube-proxy.json": kubeProxyConfig(cluster.spec, place, facts),
       "net.d/10-pods.conflist": podNetworkConfig(place),
       "rules.nft": workerRules(cluster.spec.podCidr),
-      "resolv.conf": "",
+      "resolv.conf": resolvConf(cluster.spec, this.#deps.nameServers),
     };
     for (const [name, text] of Object.entries(files)) writeFileAtomic(place.file(name), text);
     return place;

@@ -1,7 +1,7 @@
 // What the programs of a worker see of this machine's files: the same, but with a /run, pods, logs and networks of their own.
 // It is a mount namespace that is kept as a file, so that whoever is started later comes into the same one.
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Exec, ExecResult } from "@gpve/kit/exec.ts";
@@ -66,15 +66,16 @@ export class VnodeView {
     });
   }
 
-  ensure(machineId: string): Promise<void> {
-    return turns.run(this.file, () => this.#ensure(machineId));
+  /** `resolvConf`: a file with those whom it asks for names; an empty one leaves it those of this machine. */
+  ensure(machineId: string, resolvConf: string): Promise<void> {
+    return turns.run(this.file, () => this.#ensure(machineId, resolvConf));
   }
 
   remove(): Promise<void> {
     return turns.run(this.file, () => this.#remove());
   }
 
-  async #ensure(machineId: string): Promise<void> {
+  async #ensure(machineId: string, resolvConf: string): Promise<void> {
     if (this.isThere) return;
     // Half of one, after a crash.
     await this.#remove();
@@ -88,7 +89,7 @@ export class VnodeView {
       await this.#exec("mount", ["--make-private", view]);
       writeFileSync(this.file, "");
       await keepMountNamespace(this.#exec, this.file);
-      await this.#furnish(machineId);
+      await this.#furnish(machineId, resolvConf);
     } catch (cause) {
       await this.#remove();
       throw new AppError("internal.error", `cannot make the view of a worker: ${messageOf(cause)}`, {
@@ -103,7 +104,7 @@ export class VnodeView {
     for (const path of mountPoints().filter((each) => each === view)) await this.#exec("umount", [path]);
   }
 
-  async #furnish(machineId: string): Promise<void> {
+  async #furnish(machineId: string, resolvConf: string): Promise<void> {
     const mount = async (...args: readonly string[]): Promise<void> => void (await this.run("mount", args));
     await mount("-t", "tmpfs", "-o", "mode=0755,size=256m", "gpve-run", "/run");
     await this.run("mkdir", ["-p", "/run/lock", "/run/netns"]);
@@ -131,6 +132,14 @@ export class VnodeView {
     if (existsSync("/etc/machine-id")) {
       writeFileSync(join(settings, "machine-id"), `${machineId}\n`);
       await mount("--bind", join(settings, "machine-id"), "/etc/machine-id");
+    }
+    // Images are fetched by name, and what this machine lists may be itself, which the worker does not reach.
+    if (existsSync("/etc/resolv.conf") && readFileSync(resolvConf, "utf8") !== "") {
+      const target = realpathSync("/etc/resolv.conf");
+      if (target.startsWith("/run/")) {
+        await this.run("mkdir", ["-p", dirname(target)]);
+        await this.run("cp", [resolvConf, target]);
+      } else await mount("--bind", resolvConf, target);
     }
     // Volumes that the kubelet mounts must come to the containers.
     await mount("--make-rshared", "/");

@@ -86,12 +86,15 @@ export const vcCreate: CommandSpec = {
     if (!input.flag("wait")) {
       await untilTold(cli, own);
       cli.out.done(`Virtual cluster ${name} is being made: gpvectl get vc ${vcObject(named)} -w`);
+      if (!cli.out.forPeople) cli.out.data(made);
       return;
     }
-    const { status } = await untilRunning(cli, own);
+    const running = await untilRunning(cli, own);
+    const { status } = running;
     cli.out.done(
       `Virtual cluster ${name} runs Kubernetes ${String(status?.["kubernetesVersion"])} at ${String(status?.["endpoint"])}: gpvectl vc kubeconfig ${vcWords(named)} --merge`,
     );
+    if (!cli.out.forPeople) cli.out.data(running);
   },
 };
 

@@ -144,7 +144,8 @@ export const vcLogs: CommandSpec = {
     const { v1 } = await cli.client();
     const answer = await v1.raw("GET", vcPath(input, input.flag("audit") ? "/logs?audit=true" : "/logs"));
     const lines = isObject(answer) && Array.isArray(answer["lines"]) ? (answer["lines"] as unknown[]) : [];
-    for (const line of lines) cli.out.line(String(line));
+    if (!cli.out.forPeople) cli.out.data({ lines });
+    else for (const line of lines) cli.out.line(String(line));
   },
 };
 

@@ -65,6 +65,9 @@ export const vcBackups: CommandSpec = {
     const rows = found
       .filter(isObject)
       .map((row) => ({ ...row, at: new Date(Number(row["time"]) * 1000).toISOString() }));
+    const away = isObject(answer) && Array.isArray(answer["away"]) ? answer["away"].map(String) : [];
+    if (away.length > 0)
+      cli.out.note(`Not to be seen now, with what backups they have: storage ${away.join(", ")}.`);
     cli.out.rows(rows, BACKUP_COLUMNS, "No backups.");
   },
 };

@@ -130,6 +130,17 @@ describe("gpvectl vc", () => {
     expect(err).not.toMatch(/SHA-256|TASK/);
   });
 
+  test("programs hear what was made, which work was done, and the lines of logs", async () => {
+    await using ctl = await withCluster();
+    const asked = async (...args: string[]): Promise<unknown> =>
+      JSON.parse((await ctl.run(["-o", "json", "vc", ...args])).out);
+    expect(await asked("create", "demo")).toEqual(vc("Pending"));
+    expect(await asked("create", "demo", "--wait")).toEqual(vc("Running"));
+    expect(await asked("stop", "demo")).toEqual({ upid });
+    expect(await asked("stop", "demo", "--no-wait")).toEqual({ upid });
+    expect(await asked("logs", "demo")).toEqual({ lines: ["kube-apiserver: hello"] });
+  });
+
   test("create without waiting says how to look", async () => {
     await using ctl = await withCluster();
     const { code, out } = await ctl.run(["vc", "create", "demo"]);
@@ -273,6 +284,8 @@ describe("gpvectl vc", () => {
     await using ctl = await withCluster();
     expect((await ctl.run(["vc", "backup", "demo", "--protected"])).out).toContain("demo is backed up");
     expect((await ctl.run(["vc", "backups", "demo"])).out).toMatch(/^local:backup\/x .*first/m);
+    ctl.api.on("GET /api/v1/vclusters/gone/backups", { body: { backups: [], away: ["nas"] } });
+    expect((await ctl.run(["vc", "backups", "gone"])).err).toContain("Not to be seen now");
     expect((await ctl.run(["vc", "restore", "copy"])).err).toContain("say which backup");
     const odd = await ctl.run(["vc", "restore", "copy", "--from", "x.tar.gz"]);
     expect(odd.err).toContain("'x.tar.gz' is no backup: say it as gpvectl vc backups NAME shows it");

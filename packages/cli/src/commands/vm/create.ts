@@ -105,7 +105,7 @@ export const vmCreate: CommandSpec = {
     const { data } = await client.pve.call("POST", "/nodes/{node}/qemu", params);
     const name = input.text("name");
     const called = name === undefined ? "" : ` (${name})`;
-    await finishWork(cli, input, data, `Created VM ${vmid}${called} on ${node}.`);
+    await finishWork(cli, input, data, `Created VM ${vmid}${called} on ${node}.`, { isPart: true });
     if (goesOn) {
       for (const remark of missingParts(vmid, params)) cli.out.note(remark);
       await goOn(cli, input, client, { vmid, node });
@@ -125,7 +125,7 @@ async function goOn(cli: Cli, input: Input, client: GpveClient, place: VmPlace):
         disk: "scsi0",
         size: `${size}G`,
       });
-      await finishWork(cli, input, answer, `Its disk has ${size} GiB.`);
+      await finishWork(cli, input, answer, `Its disk has ${size} GiB.`, { isPart: true });
     });
   }
   if (!input.flag("start") && !input.flag("console")) {
@@ -134,7 +134,7 @@ async function goOn(cli: Cli, input: Input, client: GpveClient, place: VmPlace):
   }
   await whileDoing(`start ${made}`, async () => {
     const started = await client.pve.post("/nodes/{node}/qemu/{vmid}/status/start", { ...place });
-    await finishWork(cli, input, started, `Started VM ${place.vmid}.`);
+    await finishWork(cli, input, started, `Started VM ${place.vmid}.`, { isPart: true });
   });
   if (input.flag("console"))
     await whileDoing(`open the console of ${made}`, () => openConsole(cli, client, place));

@@ -49,7 +49,7 @@ export const vmRestore: CommandSpec = {
       ...(input.flag("live") ? { "live-restore": true } : {}),
       ...(input.flag("start") ? { start: true } : {}),
     });
-    await finishWork(cli, input, data, `Restored ${archive} as VM ${vmid} on ${node}.`);
+    await finishWork(cli, input, data, `Restored ${archive} as VM ${vmid} on ${node}.`, { isPart: true });
     if (!cli.out.forPeople && input.flag("wait")) cli.out.data({ vmid, node, archive });
   },
 };

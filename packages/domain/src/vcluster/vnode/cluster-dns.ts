@@ -1,6 +1,7 @@
 // Names of Services and pods: CoreDNS as a Deployment of the cluster's own, from an image that its workers have.
 import { dnsServiceAddress } from "../certificates.ts";
 import type { VirtualClusterSpec } from "../vcluster-spec.ts";
+import { type NodeNameServers, nameServersFor } from "./name-servers.ts";
 
 export interface ClusterObject {
   /** Of the collection. */
@@ -15,9 +16,11 @@ const labels = { "k8s-app": "kube-dns", "app.kubernetes.io/managed-by": "gpve" }
 const rbac = "/apis/rbac.authorization.k8s.io/v1";
 
 export function clusterDns(
-  { serviceCidr, dnsDomain }: Pick<VirtualClusterSpec, "serviceCidr" | "dnsDomain">,
+  spec: Pick<VirtualClusterSpec, "serviceCidr" | "dnsDomain" | "egress">,
   image: string,
+  node: () => NodeNameServers,
 ): readonly ClusterObject[] {
+  const { serviceCidr, dnsDomain } = spec;
   const core = (plural: string): string => `/api/v1/namespaces/${NAMESPACE}/${plural}`;
   const metadata = (name: string) => ({ name, namespace: NAMESPACE, labels });
   const account = { kind: "ServiceAccount", name: "coredns", namespace: NAMESPACE };
@@ -58,7 +61,7 @@ export function clusterDns(
         apiVersion: "v1",
         kind: "ConfigMap",
         metadata: metadata("coredns"),
-        data: { Corefile: corefile(dnsDomain) },
+        data: { Corefile: corefile(dnsDomain, nameServersFor(spec, node)) },
       },
     },
     {
@@ -121,7 +124,7 @@ function podOf(image: string): Readonly<Record<string, unknown>> {
   };
 }
 
-function corefile(dnsDomain: string): string {
+function corefile(dnsDomain: string, outside: readonly string[]): string {
   return [
     ".:53 {",
     "    errors",
@@ -131,6 +134,10 @@ function corefile(dnsDomain: string): string {
     "        fallthrough in-addr.arpa ip6.arpa",
     "        ttl 30",
     "    }",
+    // First whom the worker that it is on lists. That may be nobody, and with nobody at all it would not start.
+    ...(outside.length === 0
+      ? []
+      : [`    forward . /etc/resolv.conf ${outside.join(" ")} {`, "        policy sequential", "    }"]),
     "    cache 30",
     "    reload",
     "}",

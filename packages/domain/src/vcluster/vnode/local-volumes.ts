@@ -45,6 +45,7 @@ export interface Volume {
   readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
   readonly spec: {
     readonly persistentVolumeReclaimPolicy?: string;
+    readonly local?: { readonly path?: string };
     readonly nodeAffinity?: {
       readonly required?: {
         readonly nodeSelectorTerms?: readonly {
@@ -104,10 +105,15 @@ export function volumeFor(
   };
 }
 
+/** One of ours, whose data nobody wants to keep longer than the object. */
+export function goesWithItsObject({ metadata, spec }: Volume): boolean {
+  const isOurs = metadata.annotations?.["pv.kubernetes.io/provisioned-by"] === LOCAL_PROVISIONER;
+  return isOurs && NAME.test(metadata.name) && spec.persistentVolumeReclaimPolicy === "Delete";
+}
+
 /** The worker of a volume of ours that nobody claims any more; undefined = it stays. */
-export function releasedFrom({ metadata, spec, status }: Volume): string | undefined {
-  if (status?.phase !== "Released" || spec.persistentVolumeReclaimPolicy !== "Delete") return undefined;
-  if (metadata.annotations?.["pv.kubernetes.io/provisioned-by"] !== LOCAL_PROVISIONER) return undefined;
-  if (!NAME.test(metadata.name)) return undefined;
+export function releasedFrom(volume: Volume): string | undefined {
+  const { spec, status } = volume;
+  if (status?.phase !== "Released" || !goesWithItsObject(volume)) return undefined;
   return spec.nodeAffinity?.required?.nodeSelectorTerms?.[0]?.matchExpressions?.[0]?.values?.[0];
 }

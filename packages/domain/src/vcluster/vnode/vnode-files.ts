@@ -141,11 +141,12 @@ export function kubeletConfig(
     seccompDefault: true,
     podPidsLimit: 4096,
     maxPods: 110,
-    // What is on this disk and in this memory is mostly others': only what is nearly nothing is pressure.
+    // What is on this disk and in this memory is mostly others': only what is nearly nothing is pressure. Of the disk it is a
+    // share: nothing bounds what pods write, and the node's own programs want room on a big one too.
     evictionHard: {
       "memory.available": "50Mi",
-      "nodefs.available": "1Gi",
-      "imagefs.available": "1Gi",
+      "nodefs.available": "3%",
+      "imagefs.available": "3%",
       "nodefs.inodesFree": "1%",
     },
     imageGCHighThresholdPercent: 95,

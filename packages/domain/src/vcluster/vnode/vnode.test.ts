@@ -113,6 +113,19 @@ describe("the settings of a worker's programs", () => {
     expect(containerdConfig(place, { ...host, mayLowerOomScore: true })).toContain("score_adj = false");
   });
 
+  test("let the kubelet act while the node still has room, and look for images that nobody uses first", () => {
+    const config = JSON.parse(kubeletConfig(spec, place, { cpus: 2, memoryBytes: 2 ** 30 }, host)) as {
+      evictionHard: Record<string, string>;
+      imageGCHighThresholdPercent: number;
+    };
+    const left = ["nodefs.available", "imagefs.available"].map((signal) => config.evictionHard[signal] ?? "");
+    for (const share of left) {
+      // A number of bytes is nothing of a big disk, and all of a small one.
+      expect(share).toMatch(/^\d+%$/);
+      expect(Number.parseInt(share)).toBeLessThan(100 - config.imageGCHighThresholdPercent);
+    }
+  });
+
   test("give the kubelet the worker's size, and show nobody what is the machine's", () => {
     const size = { cpus: 2, memoryBytes: 2 ** 30 };
     const config = JSON.parse(kubeletConfig(spec, place, size, host)) as Record<string, unknown>;
@@ -150,9 +163,23 @@ describe("the settings of a worker's programs", () => {
 
 describe("what is in every cluster with workers", () => {
   test("answers names at the address that pods ask", () => {
-    const objects = clusterDns({ ...spec, dnsDomain: "shop.test" }, "gpve.local/coredns:1");
+    const objects = clusterDns({ ...spec, dnsDomain: "shop.test" }, "gpve.local/coredns:1", () => ({
+      listed: ["10.0.0.53"],
+      own: [],
+    }));
     expect(JSON.stringify(objects)).toContain('"clusterIP":"10.96.0.10"');
     expect(JSON.stringify(objects)).toContain("kubernetes shop.test in-addr.arpa");
+  });
+
+  test("asks the node's name servers for names outside, where pods go out and only there", () => {
+    const forward = (more: Partial<typeof spec>, listed = ["10.0.0.53", "10.0.0.54"]) =>
+      /forward [^\\]*/.exec(
+        JSON.stringify(clusterDns({ ...spec, ...more }, "coredns", () => ({ listed, own: ["10.0.0.54"] }))),
+      )?.[0];
+    expect(forward({ egress: "nat" })).toBe("forward . /etc/resolv.conf 10.0.0.53 {");
+    expect(forward({})).toBeUndefined();
+    // CoreDNS does not start without anybody to ask.
+    expect(forward({ egress: "nat" }, ["127.0.0.53"])).toBeUndefined();
   });
 
   test.each(["files", "objects"] as const)("is guarded by rules in %s", (kind) => {

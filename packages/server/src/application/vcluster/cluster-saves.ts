@@ -38,7 +38,7 @@ import { requireRoom } from "./cluster-room.ts";
 import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
 import { awaitFollowed, followTask, settledRecord } from "./follow-task.ts";
-import { listBackups, listLeftBackups, tenantsWithBackups } from "./list-backups.ts";
+import { listBackups, listLeftBackups, storagesAway, tenantsWithBackups } from "./list-backups.ts";
 import { noteVolumes } from "./volumes/note-volumes.ts";
 import { requireNode, requireRoomOn } from "./placing/named-node.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
@@ -103,6 +103,11 @@ export class ClusterSaves {
     return record === undefined
       ? listLeftBackups(this.#deps, wanted, ctx)
       : listBackups(this.#deps, record, ctx);
+  }
+
+  /** Storages whose backups of it are not among those now. */
+  away(wanted: ClusterIdentity): readonly string[] {
+    return storagesAway(this.#deps, this.#named(wanted));
   }
 
   /** Tenants of whose cluster of that name there are backups. */

@@ -4,6 +4,7 @@ import type { VclusterBackupRow } from "@gpve/contracts/agent/vcluster-save-mess
 import { clusterBackupCollection, clusterBackupTotals } from "@gpve/domain/backup/cluster-backups.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { contentOf, isDisabled, servesNode, storageCollection } from "@gpve/domain/storage/definition.ts";
 import { type ClusterIdentity, nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -24,9 +25,7 @@ export async function listBackups(
   record: VirtualClusterRecord,
   ctx: RequestContext,
 ): Promise<readonly VclusterBackupRow[]> {
-  const { node, spread } = record;
-  // Of several replicas it was the one that was asked: what it wrote may be seen by its node alone.
-  const nodes = hasReplicas(spread) ? nodesOf(record).filter((each) => isOnline(deps, each)) : [node];
+  const nodes = askedNodes(deps, record);
   const rows: VclusterBackupRow[] = [];
   for (const each of nodes) rows.push(...(await seenOn(deps, each, nodeWords(record), ctx)));
   return sorted(rows);
@@ -39,7 +38,7 @@ export async function listLeftBackups(
   ctx: RequestContext,
 ): Promise<readonly VclusterBackupRow[]> {
   const words = nodeWords({ ...gone, key: clusterKeyFor(cacheReader(deps.records), gone) });
-  const nodes = deps.board.list().flatMap(({ node }) => (isOnline(deps, node) ? [node] : []));
+  const nodes = askedNodes(deps, undefined);
   const rows: VclusterBackupRow[] = [];
   const failures: string[] = [];
   for (const node of nodes)
@@ -49,6 +48,8 @@ export async function listLeftBackups(
       failures.push(`${node}: ${messageOf(err)}`);
     }
   if (rows.length > 0) return sorted(rows);
+  for (const node of nodes)
+    failures.push(...awayOn(deps, node).map((storage) => `${node}: storage ${storage} is away`));
   const { name } = gone;
   if (failures.length > 0)
     throw new AppError(
@@ -59,6 +60,15 @@ export async function listLeftBackups(
     "object.not_found",
     `there is no VirtualCluster '${name}', and no node that is online sees a backup of one`,
   );
+}
+
+/** Those that may have backups of it and cannot be looked at, by what its nodes reported last. undefined: it is gone. */
+export function storagesAway(
+  deps: Pick<ListBackupsDeps, "records" | "board">,
+  record: VirtualClusterRecord | undefined,
+): readonly string[] {
+  const away = askedNodes(deps, record).flatMap((node) => awayOn(deps, node));
+  return [...new Set(away)].toSorted();
 }
 
 /** Whose clusters of that name have backups, as nodes have written down what they see. */
@@ -72,6 +82,29 @@ export function tenantsWithBackups(
     .map(({ value }) => value)
     .filter((each) => each.name === name);
   return clusterBackupTotals(seen).flatMap(({ tenant, backups }) => (backups > 0 ? [tenant] : []));
+}
+
+function askedNodes(
+  deps: Pick<ListBackupsDeps, "board">,
+  record: VirtualClusterRecord | undefined,
+): readonly string[] {
+  if (record === undefined)
+    return deps.board.list().flatMap(({ node }) => (isOnline(deps, node) ? [node] : []));
+  // Of several replicas it was the one that was asked: what it wrote may be seen by its node alone.
+  const isSpread = hasReplicas(record.spread);
+  return isSpread ? nodesOf(record).filter((each) => isOnline(deps, each)) : [record.node];
+}
+
+function awayOn(
+  { records, board }: Pick<ListBackupsDeps, "records" | "board">,
+  node: string,
+): readonly string[] {
+  const known = records.collection(storageCollection);
+  return (board.get(node)?.report?.storages ?? []).flatMap(({ storage, active }) => {
+    const found = active ? undefined : known.get(storage)?.value;
+    const isBackups = found !== undefined && !isDisabled(found) && servesNode(found, node);
+    return isBackups && contentOf(found).has("backup") ? [storage] : [];
+  });
 }
 
 async function seenOn(

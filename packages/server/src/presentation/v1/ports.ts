@@ -92,7 +92,7 @@ export interface V1Deps extends Pick<
   readonly vclusterWorkerMoves: Pick<WorkerMoves, "begin">;
   readonly vclusterSaves: Pick<
     ClusterSaves,
-    "backUp" | "list" | "tenantsOf" | "restore" | "upgrade" | "rotateCa"
+    "backUp" | "list" | "away" | "tenantsOf" | "restore" | "upgrade" | "rotateCa"
   >;
   /** What happened to one lately, oldest first. */
   readonly vclusterEvents: (key: string) => readonly ClusterEvent[];

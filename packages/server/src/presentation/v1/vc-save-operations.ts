@@ -48,9 +48,11 @@ export function vcSaveOperations(
       work(call, (id) =>
         vclusterSaves.backUp(call.params["name"] ?? "", call.body as VcBackupRequest, call.ctx, id),
       ),
-    listVclusterBackups: async ({ called: name = "", tenant = "", ctx }) => ({
-      body: { backups: await vclusterSaves.list({ name, tenant }, ctx) },
-    }),
+    listVclusterBackups: async ({ called: name = "", tenant = "", ctx }) => {
+      const backups = await vclusterSaves.list({ name, tenant }, ctx);
+      const away = vclusterSaves.away({ name, tenant });
+      return { body: { backups, ...(away.length === 0 ? {} : { away }) } };
+    },
     restoreVcluster: restore,
     restoreTenantVcluster: restore,
     upgradeVcluster: (call) => {

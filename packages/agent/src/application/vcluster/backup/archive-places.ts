@@ -1,10 +1,12 @@
 // Storages of this node as places for archives of virtual clusters.
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { markBackups, parseKeepOptions } from "@gpve/domain/storage/prune.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
 import { civilTime, secondsOf } from "../../storage/local-time.ts";
 import type { NodeStorages } from "../../storage/node-storages.ts";
 
@@ -37,9 +39,11 @@ export interface ArchivePlace {
 
 export class ArchivePlaces {
   readonly #storages: Pick<NodeStorages, "open" | "definitions" | "isEnabled">;
+  readonly #log: Pick<Logger, "warn">;
 
-  constructor(storages: Pick<NodeStorages, "open" | "definitions" | "isEnabled">) {
+  constructor(storages: Pick<NodeStorages, "open" | "definitions" | "isEnabled">, log: Pick<Logger, "warn">) {
     this.#storages = storages;
+    this.#log = log;
   }
 
   /** A storage that may have backups, ready. */
@@ -56,13 +60,22 @@ export class ArchivePlaces {
     return plugin.file(volname);
   }
 
-  /** Of all storages that this node has, oldest first. */
+  /** Of all storages that this node has and that are there, oldest first. */
   async list(owner: Owner): Promise<readonly ArchiveRow[]> {
     const storages = this.#storages
       .definitions()
       .filter((each) => this.#storages.isEnabled(each) && contentOf(each).has("backup"));
     const rows: ArchiveRow[] = [];
-    for (const { storage } of storages) rows.push(...(await (await this.open(storage)).list(owner)));
+    const failures: unknown[] = [];
+    for (const { storage } of storages)
+      try {
+        rows.push(...(await (await this.open(storage)).list(owner)));
+      } catch (err) {
+        // What the others have is what is asked for while it is away.
+        failures.push(err);
+        this.#log.warn({ storage, err: messageOf(err) }, "backups of virtual clusters on it are not shown");
+      }
+    if (failures.length > 0 && failures.length === storages.length) throw failures[0];
     return rows.toSorted((a, b) => a.time - b.time);
   }
 }

@@ -7,6 +7,7 @@ import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
 import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
@@ -59,11 +60,8 @@ function places(saves: FakeClusterSaves, keep?: string): ArchivePlaces {
     type: "dir",
     options: { content: "backup", ...given({ "prune-backups": keep }) },
   } as unknown as StorageDefinition;
-  return new ArchivePlaces({
-    open: async () => ({ plugin, definition }),
-    definitions: () => [definition],
-    isEnabled: () => true,
-  });
+  const open = async () => ({ plugin, definition });
+  return new ArchivePlaces({ open, definitions: () => [definition], isEnabled: () => true }, silentLogger);
 }
 
 function world(cluster: KeptCluster = demo, keep?: string) {
@@ -252,6 +250,14 @@ describe("a backup in place of a cluster", () => {
     expect(all.saves.contents.get("demo")).toBe("now");
     expect(all.host.get("demo")).toMatchObject({ phase: "Running", version: "1.36.4", isWanted: true });
     expect(all.host.running.has("demo")).toBe(true);
+  });
+
+  test("in place of one that does not end leaves it as it was", async () => {
+    const all = await prepare();
+    all.host.broken.add("stop");
+    const { state, error } = await ended(restoreOverOperation(all), RESTORE_OVER_CLUSTER, args);
+    expect([state, error]).toEqual(["failed", "stop is broken"]);
+    expect(all.host.get("demo")).toMatchObject({ phase: "Running", isWanted: true });
   });
 
   test("is refused while something works on the cluster", async () => {

@@ -52,7 +52,10 @@ export function restoreOverOperation(deps: RestoreOverDeps): OperationDefinition
     await host.start(cluster, ctx.signal, ctx.log);
     await host.furnish(cluster, ctx.signal);
     await workers.bring(cluster, ctx);
-    if (cluster.phase === "Stopped") phases.go(cluster.name, "StartRequested", { isWanted: true });
+    if (cluster.phase === "Running") return;
+    // One that did not end is on its way there still.
+    if (cluster.phase === "Stopping") phases.go(cluster.name, "StopCompleted");
+    phases.go(cluster.name, "StartRequested", { isWanted: true });
   };
   const stop = async (name: string): Promise<void> => {
     if (phases.require(name).phase === "Running") phases.go(name, "StopRequested", { isWanted: false });

@@ -35,6 +35,7 @@ import { discardArchive, writeArchive } from "./pack-archive.ts";
 import { manifestText, readManifest } from "./read-manifest.ts";
 import { loadKeys, saveKeys } from "./saved-keys.ts";
 import { firstMember, unpackArchive } from "./unpack-archive.ts";
+import { requireNotHollow } from "./volume-holes.ts";
 import { fetchVolumes, isFolder, namesIn, ownVolumeFolders, partsOf, VNODE_NAME } from "./volume-parcels.ts";
 
 export interface FileClusterSavesDeps {
@@ -128,6 +129,7 @@ export class FileClusterSaves implements ClusterSaves {
     this.drop(name, "pack");
     try {
       const here = ownVolumeFolders(this.#place(name));
+      await requireNotHollow(exec, this.#place(name), here, work.signal);
       const fetched = await fetchVolumes(join(folder, "others"), work.others ?? [], work);
       // A worker is on one node: what this one has of it counts.
       const elsewhere = fetched.filter(({ vnode }) => !here.some((each) => each.vnode === vnode));

@@ -12,17 +12,11 @@ import { VNODES, volumesBase, volumesMember } from "../../vnode/volumes-place.ts
 import { bytesOf } from "../plain-bytes.ts";
 import { type ArchivePart, writeArchive } from "./pack-archive.ts";
 import { unpackArchive } from "./unpack-archive.ts";
+import type { VolumeFolder } from "./volume-folder.ts";
+import { requireNotHollow } from "./volume-holes.ts";
 
 /** Of workers, also of those in pools. */
 export const VNODE_NAME = /^[a-z](?:[a-z0-9-]{0,60}[a-z0-9])?-\d+$/;
-
-export interface VolumeFolder {
-  readonly vnode: string;
-  /** What `member` is relative to. */
-  readonly folder: string;
-  readonly member: string;
-  readonly names: readonly string[];
-}
 
 /** Of workers of this node that have any, below the folder of a cluster or on a storage. */
 export function ownVolumeFolders(folder: string): readonly VolumeFolder[] {
@@ -60,6 +54,7 @@ export class FileVolumeParcels implements VolumeSource {
     const path = join(place, "saves", `parcel-${newId()}.tar.gz`);
     const close = async (): Promise<void> => rmSync(path, { force: true });
     if (found.length === 0) return { size: 0, body: nothing(), close };
+    await requireNotHollow(exec, place, found, signal);
     mkdirSync(join(place, "saves"), { recursive: true, mode: 0o700 });
     await writeArchive(exec, path, partsOf(found), signal);
     return { size: statSync(path).size, body: bytesOf(path), close };

@@ -6,6 +6,7 @@ import { OVERLAY_PORT } from "@gpve/domain/vcluster/overlay.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { clusterSubnet } from "@gpve/domain/vcluster/cluster-bridge.ts";
+import { NOT_OUTSIDE } from "@gpve/domain/vcluster/vnode/outside-networks.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 
 export interface ClusterWallDeps {
@@ -14,9 +15,6 @@ export interface ClusterWallDeps {
   /** DIR/vclusters/run */
   readonly runFolder: string;
 }
-
-/** Nobody outside: clusters of this and other nodes, this machine, what the network says of a machine, and multicast. */
-const NOT_OUTSIDE = "{ 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/3 }";
 
 export interface WallGate {
   readonly bridge: string;
@@ -140,6 +138,7 @@ export function wallRules(table: string, gates: readonly WallGate[]): string {
   if (gates.length === 0) return `${cleared.join("\n")}\n`;
   const shut = gates.filter(({ isShut }) => isShut === true).map(({ bridge }) => `"${bridge}"`);
   const open = gates.filter(({ egress }) => egress === true).map(({ bridge }) => bridge);
+  const closed = `{ ${NOT_OUTSIDE.join(", ")} }`;
   // Sets, not a rule for each: every packet of this machine goes through here, however many clusters there are.
   const names = gates.map(({ bridge }) => `"${bridge}"`).join(", ");
   const within = gates.map(({ bridge }) => `"${bridge}" . "${bridge}"`).join(", ");
@@ -173,7 +172,7 @@ export function wallRules(table: string, gates: readonly WallGate[]): string {
     `    iifname { ${names} } ct state established,related accept`,
     ...ways.map(({ bridge, match }) => `    iifname "${bridge}" ${match} accept`),
     ...(hook === "forward"
-      ? open.map((name) => `    iifname "${name}" oifname != "vcb*" ip daddr != ${NOT_OUTSIDE} accept`)
+      ? open.map((name) => `    iifname "${name}" oifname != "vcb*" ip daddr != ${closed} accept`)
       : []),
     `    iifname { ${names} } drop`,
     "  }",

@@ -2,7 +2,7 @@
 // first byte is that of a TLS record, so no client says this by accident; who says it on purpose gets what he gets by asking
 // for that name.
 
-const LINE = /^GPVE-VC ([a-z0-9.-]{1,255})\n/;
+const LINE = /^GPVE-VC ([a-z0-9._-]{1,255})\n/;
 const LONGEST = 8 + 255 + 1;
 
 export function passOnWords(serverName: string): string {

@@ -98,6 +98,7 @@ describe("a worker that is a machine", () => {
       },
       qemu: "/usr/bin/qemu-system-x86_64",
       accelerator: () => "tcg",
+      nameServers: () => ({ listed: ["127.0.0.53", "192.0.2.53"], own: [] }),
     });
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
@@ -130,6 +131,16 @@ describe("a worker that is a machine", () => {
     expect([host.isUp(cluster, vnode), host.accelerator("demo", vnode)]).toEqual([true, "tcg"]);
     await host.route(cluster);
     expect(routed.at(-1)).toContain("route replace 10.244.0.0/24 via 100.80.7.10");
+  });
+
+  test("is told whom to ask for names outside, where it may go out", async () => {
+    const told = (): string => readFileSync(join(place(), "etc/resolv.conf"), "utf8");
+    await start();
+    expect(told()).toBe("");
+    await host.stop(cluster, vnode);
+    const open = { ...cluster, spec: { ...cluster.spec, egress: "nat" } } as const;
+    await host.start(open, vnode, new AbortController().signal);
+    expect(told()).toBe("nameserver 192.0.2.53\n");
   });
 
   test("keeps its disk when it is stopped, and leaves nothing when it goes", async () => {

@@ -23,6 +23,7 @@ import {
   machinePlace,
   SETTINGS_DISK_BYTES,
 } from "@gpve/domain/vcluster/vnode/machine.ts";
+import { type NodeNameServers, resolvConf } from "@gpve/domain/vcluster/vnode/name-servers.ts";
 import type { VnodePod, VnodeUsage } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { type KeptVnode, podNetwork, type VnodePart } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import {
@@ -66,6 +67,7 @@ export interface MachineVnodeHostDeps {
   readonly qemu: string;
   /** What runs guests on this node. */
   readonly accelerator: () => "kvm" | "tcg" | "none";
+  readonly nameServers: () => NodeNameServers;
 }
 
 /** Emulated, a machine takes its time to end its pods. */
@@ -246,7 +248,7 @@ export class MachineVnodeHost {
       "kube-proxy.json": kubeProxyConfig(cluster.spec, place, facts),
       "net.d/10-pods.conflist": podNetworkConfig(place),
       "rules.nft": workerRules(cluster.spec.podCidr),
-      "resolv.conf": "",
+      "resolv.conf": resolvConf(cluster.spec, this.#deps.nameServers),
       ...machineFiles({
         name: vnode.name,
         address,

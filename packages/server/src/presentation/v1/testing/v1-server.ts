@@ -178,6 +178,7 @@ export async function startV1(
         name !== LEFT.name && clusterKeyOf(cacheReader(records), { name, tenant }) === undefined
           ? Promise.reject(new AppError("object.not_found", `there is no VirtualCluster '${name}'`))
           : Promise.resolve([{ archive: `local:backup/${tenant}/${name}`, sizeBytes: 1, time: 1 }]),
+      away: () => [],
       tenantsOf: (name) => (name === LEFT.name ? LEFT.tenants : []),
       restore: ({ name, tenant = "none" }) => Promise.resolve(`UPID:n1:vcrestore:${tenant}:${name}`),
       upgrade: (name, { version }) => Promise.resolve(`UPID:n1:vcupgrade:${name}:${version}`),
