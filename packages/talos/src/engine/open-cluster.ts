@@ -26,7 +26,7 @@ import { adopted } from "./adopt.ts";
 import { type ActDeps, Actor } from "./act.ts";
 import { configParts, type ReadConfig } from "./config-parts.ts";
 import { healthyControlPlane } from "./decide/decide-disruption.ts";
-import { destroySteps } from "./destroy.ts";
+import { destroySteps, refuseHiddenEnd } from "./destroy.ts";
 import { refuseShared } from "../folder/refuse-shared.ts";
 import { restoreEtcd } from "./restore-etcd.ts";
 import { type Step, stepName } from "../plan/plan-steps.ts";
@@ -166,7 +166,8 @@ export class OpenCluster {
   async destroy(report: (report: StepReport) => void = () => undefined): Promise<readonly Step[]> {
     const { place, clock, journal } = this.#deps;
     this.#keepCopies();
-    const world = await this.#observer.observe();
+    const world = await this.#observer.withHidden(await this.#observer.observe());
+    refuseHiddenEnd(world);
     const steps = destroySteps(world);
     const actor = new Actor(this.#actDeps());
     const run = randomUUID();

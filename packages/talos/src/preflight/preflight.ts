@@ -164,9 +164,14 @@ export async function lookAtProvider(
 ): Promise<ObservedProvider> {
   const tag = clusterTag(cluster);
   const content = imageContent(cluster.image);
-  const observation = await driver.observe(provider.nodes);
-  const asked = observation.guests.filter(({ tags }) => which === "all" || tags.includes(tag));
-  const guests = await readGuests(driver, asked);
+  const look = async () => {
+    const observation = await driver.observe(provider.nodes);
+    const asked = observation.guests.filter(({ tags }) => which === "all" || tags.includes(tag));
+    return { observation, guests: await readGuests(driver, { ...observation, guests: asked }, tag) };
+  };
+  const first = await look();
+  // One of ours that was moved while it was asked is found where it is now.
+  const { observation, guests } = first.guests.some((known) => isLost(known, tag)) ? await look() : first;
   const { image } = provider.storage;
   const holders = observation.nodes.filter(({ isOnline, storages }) => {
     return isOnline && storages.some(({ name, isActive }) => name === image && isActive);
@@ -190,6 +195,9 @@ export async function lookAtProvider(
     templates: await templatesOf(driver, provider.name, cluster, guests),
   };
 }
+
+const isLost = ({ guest, config, unread }: KnownGuest, tag: string): boolean =>
+  guest.tags.includes(tag) && unread === undefined && Object.keys(config).length === 0;
 
 const isShared = ({ nodes }: Observation, storage: string): boolean =>
   nodes.some(({ storages }) => storages.some((each) => each.name === storage && each.isShared));

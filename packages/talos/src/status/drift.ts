@@ -76,7 +76,12 @@ function ofMachine(desired: Desired, world: World, machine: Machine): readonly D
   const seen = world.machines.get(name);
   const guest = seen?.guest;
   if (seen === undefined || guest === undefined) {
-    return [{ machine: name, kind: "missing", detail: `no guest on ${machine.host}` }];
+    const isHidden = seen?.isHidden === true;
+    const detail = isHidden ? "it answers, and no guest of it is shown" : `no guest on ${machine.host}`;
+    return [{ machine: name, kind: "missing", detail }];
+  }
+  if (guest.unread !== undefined) {
+    return [{ machine: name, kind: "silent", detail: `its guest cannot be looked at: ${guest.unread}` }];
   }
   const changes = compareGuest(guestSettings(desired.cluster, machine), guest.config);
   return [

@@ -23,8 +23,10 @@ import {
   reach,
   reachKubernetes,
   refuseForeign,
+  refuseHidden,
   rejoin,
   removeStale,
+  tellUnread,
 } from "./decide-beginning.ts";
 import { markNodes } from "./decide-marks.ts";
 import { removeOne, resetOne } from "./decide-removal.ts";
@@ -38,6 +40,7 @@ const addons = addonsWhere(() => true);
 
 /** In this order: the first rule that has something to say is followed, then everything is looked at again. */
 const everything: readonly Rule[] = [
+  refuseHidden,
   refuseForeign,
   refuseClashes,
   refuseRenaming,
@@ -75,10 +78,12 @@ const everything: readonly Rule[] = [
   changeBalancer,
   removeBalancer,
   removeTemplates,
+  tellUnread,
 ];
 
 const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
   infrastructure: [
+    refuseHidden,
     refuseRenaming,
     refuseMoving,
     recordReplaced,
@@ -89,8 +94,10 @@ const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
     changeHot,
     refuseShrinking,
     changeBalancer,
+    tellUnread,
   ],
   bootstrap: [
+    refuseHidden,
     refuseForeign,
     refuseClashes,
     refuseMoving,
@@ -106,6 +113,7 @@ const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
     refuseOtherNames,
     nodesReady,
     detachIso,
+    tellUnread,
   ],
   addons: [reachKubernetes, network, nodesReady, addons],
   ccm: [reachKubernetes, addonsWhere((name) => name.endsWith("-ccm"))],

@@ -1,4 +1,5 @@
 // Machines as the platforms show them: the file's, and those that are ours by tag and identity and no longer in it.
+import { given } from "@gpve/contracts/given.ts";
 import { BALANCER_TAG, balancerUuid } from "../../cluster/balancer.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { Machine } from "../../cluster/machine.ts";
@@ -86,9 +87,9 @@ function withGuest(
   known: KnownGuest | undefined,
 ): SeenMachine {
   if (known === undefined) return { ...machine, guest: undefined, talos: { state: "off" } };
-  const { guest, config } = known;
+  const { guest, config, unread } = known;
   const place = { host: guest.host, vmid: guest.vmid };
-  const seen: SeenGuest = { provider, place, isRunning: guest.isRunning, config };
+  const seen: SeenGuest = { provider, place, isRunning: guest.isRunning, config, ...given({ unread }) };
   return {
     ...machine,
     guest: seen,

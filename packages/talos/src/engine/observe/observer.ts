@@ -12,7 +12,15 @@ import { guestsWorld } from "./look-at-guests.ts";
 import { reachedAt } from "./machine-address.ts";
 import { lookAtMachine } from "./look-at-machine.ts";
 import type { Machines } from "../machines-port.ts";
-import type { SeenAddon, SeenKubernetes, SeenMachine, SeenTalos, World } from "../world.ts";
+import { etcdHealth } from "../quorum.ts";
+import {
+  nodeOf,
+  type SeenAddon,
+  type SeenKubernetes,
+  type SeenMachine,
+  type SeenTalos,
+  type World,
+} from "../world.ts";
 
 export interface ObserverDeps {
   readonly cluster: Cluster;
@@ -78,26 +86,47 @@ export class RealObserver implements Observer {
       Promise.all([...world.machines.values()].map((seen) => this.#inside(seen))),
       this.#kubernetes(),
     ]);
-    return {
+    const seen = {
       ...world,
-      machines: new Map(inside.map((seen) => [seen.name, seen])),
+      machines: new Map(inside.map((each) => [each.name, each])),
       kubernetes,
       snapshotAt: snapshotAt(),
     };
+    return this.#withHidden(seen, (each) => isToldOf(seen, each));
+  }
+
+  /** Before everything goes: machines that were once made, and that no platform shows, are asked whether they are there. */
+  async withHidden(world: World): Promise<World> {
+    return this.#withHidden(world, ({ name }) => this.#deps.formerAddress?.(name) !== undefined);
+  }
+
+  async #withHidden(world: World, isAsked: (seen: SeenMachine) => boolean): Promise<World> {
+    const machines = await Promise.all(
+      [...world.machines.values()].map(async (seen): Promise<SeenMachine> => {
+        if (seen.guest !== undefined || !isAsked(seen)) return seen;
+        const { state } = await this.#talos({ ...seen, ...this.#former(seen) }, false);
+        return state === "configured" || state === "maintenance" ? { ...seen, isHidden: true } : seen;
+      }),
+    );
+    return { ...world, machines: new Map(machines.map((seen) => [seen.name, seen])) };
+  }
+
+  #former({ name }: SeenMachine): Pick<SeenMachine, "address"> {
+    return given({ address: this.#deps.formerAddress?.(name) });
   }
 
   async #inside(seen: SeenMachine): Promise<SeenMachine> {
     if (seen.guest?.isRunning !== true) return seen;
-    const known = { ...seen, ...given({ address: this.#deps.formerAddress?.(seen.name) }) };
+    const known = { ...seen, ...this.#former(seen) };
     return { ...known, talos: await this.#talos(known) };
   }
 
-  #talos(seen: SeenMachine): Promise<SeenTalos> {
+  async #talos(seen: SeenMachine, isCompared = true): Promise<SeenTalos> {
     const { cluster, machines, talos, config } = this.#deps;
     const machine = machines.find(({ name }) => name === seen.name);
     const address = machine === undefined ? addressOf(seen) : reachedAt(machine, seen);
     const uuid = machine?.uuid ?? machineUuid(cluster.metadata.name, seen.name);
-    const wanted = machine === undefined ? undefined : config(machine);
+    const wanted = machine === undefined || !isCompared ? undefined : config(machine);
     return lookAtMachine(talos, { name: seen.name, address, uuid, role: seen.role, wanted }, this.#reader);
   }
 
@@ -120,6 +149,12 @@ export class RealObserver implements Observer {
       throw err;
     }
   }
+}
+
+/** A member of etcd or a node that has no guest: it is gone, or it is only not shown. */
+function isToldOf(world: World, seen: SeenMachine): boolean {
+  const isMember = etcdHealth(world)?.members.some(({ hostname }) => hostname === seen.hostname) === true;
+  return isMember || nodeOf(world, seen) !== undefined;
 }
 
 /** Of a machine that is no longer in the file: as it was made, or written down. */
