@@ -1,5 +1,6 @@
 // State that was lost, rebuilt from what is there: tags, identities, and what the machines say.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
 import { addressOf } from "./observe/observer.ts";
@@ -29,12 +30,12 @@ export function adopted(cluster: Cluster, lock: ClusterLock, world: World): Clus
       ...lock.machines,
       ...Object.fromEntries(
         found.flatMap((seen) => {
-          const { guest, name } = seen;
+          const { guest, name, hostname } = seen;
           if (guest === undefined) return [];
           const { host, vmid } = guest.place;
-          return [
-            [name, { provider: guest.provider, host, vmid, addresses: [addressOf(seen)].filter(Boolean) }],
-          ];
+          const addresses = [addressOf(seen)].filter(Boolean);
+          const named = given({ hostname: hostname === name ? undefined : hostname });
+          return [[name, { provider: guest.provider, host, vmid, addresses, ...named }]];
         }),
       ),
     },

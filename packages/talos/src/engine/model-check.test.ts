@@ -161,6 +161,11 @@ class Run {
 
   #adopt(): void {
     const health = etcdHealth(this.world.see(this.desired));
+    this.world.formerly = new Map(
+      [...this.world.machines.values()]
+        .filter(({ isHidden }) => !isHidden)
+        .map(({ name, role }) => [name, role]),
+    );
     this.#replacing = [];
     this.#resetting = [];
     this.#beginning = health === undefined ? undefined : { machine: "", doneAt: "adopted" };

@@ -342,10 +342,11 @@ describe("what goes wrong", () => {
     const handle = actual.handle.bind(actual);
     actual.handle = (verb, path, values) => {
       const guest = actual.guests.get(3001);
+      const answer = handle(verb, path, values);
       // Between the look and the deletion somebody else took the VMID.
       if (verb === "POST" && path.endsWith("/3001/status/stop") && guest !== undefined)
         guest.config["smbios1"] = "uuid=0";
-      return handle(verb, path, values);
+      return answer;
     };
     await expect(opened.apply()).rejects.toMatchObject({ data: { finding: "vmid-taken" } });
     expect(actual.guests.has(3001)).toBe(true);

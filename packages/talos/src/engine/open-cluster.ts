@@ -102,7 +102,7 @@ export class OpenCluster {
       kubernetes,
       addons: (api) => this.#addons.seen(api),
       snapshotAt: () => this.#lock.snapshot?.at,
-      formerAddress: (name) => this.#lock.machines[name]?.addresses[0],
+      formerly: () => this.#lock.machines,
       placed: (world) => {
         for (const name of this.#places.look(world)) this.#configs.delete(name);
       },

@@ -20,6 +20,8 @@ const lockSchema = Type.Object({
       host: Type.String(),
       vmid: Type.Integer({ minimum: 100 }),
       addresses: Type.Array(Type.String()),
+      /** Where it is not the machine's name. */
+      hostname: Type.Optional(Type.String()),
     }),
   ),
   /** SHA-256 of images that were uploaded or fetched, by name. */

@@ -39,15 +39,18 @@ export interface Drift {
   readonly detail: string;
 }
 
+const GONE = "its guest is gone, and etcd or Kubernetes still knows it";
+
 export function driftOf(desired: Desired, world: World): readonly Drift[] {
   const wanted = new Set(desired.machines.map(({ name }) => name));
   return [
     ...desired.machines.flatMap((machine) => ofMachine(desired, world, machine)),
-    ...[...world.machines.values()].flatMap(({ name, guest }): readonly Drift[] =>
-      wanted.has(name) || guest === undefined
-        ? []
-        : [{ machine: name, kind: "unwanted", detail: `VMID ${guest.place.vmid} on ${guest.place.host}` }],
-    ),
+    ...[...world.machines.values()]
+      .filter(({ name }) => !wanted.has(name))
+      .map(({ name, guest }): Drift => {
+        const place = guest === undefined ? GONE : `VMID ${guest.place.vmid} on ${guest.place.host}`;
+        return { machine: name, kind: "unwanted", detail: place };
+      }),
     ...ofBalancer(desired, world),
     ...ofEtcd(world),
   ];

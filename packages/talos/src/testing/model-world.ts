@@ -36,6 +36,8 @@ export class ModelWorld {
   readonly broken: string[] = [];
   readonly images: string[] = [];
   templates: SeenTemplate[] = [];
+  /** Machines that were ever made, as they are written down. */
+  formerly = new Map<string, SeenMachine["role"]>();
   /** VMIDs of guests that are none of ours. */
   readonly strangers = new Set<number>();
   now = 0;
@@ -61,6 +63,10 @@ export class ModelWorld {
     const seen = new Map<string, SeenMachine>();
     for (const { name, hostname, role } of desired.machines)
       seen.set(name, { name, hostname, role, guest: undefined, talos: { state: "off" } });
+    for (const [name, role] of this.formerly) {
+      if (!seen.has(name) && this.#isToldOf(name))
+        seen.set(name, { name, hostname: name, role, guest: undefined, talos: { state: "off" } });
+    }
     for (const machine of this.machines.values()) seen.set(machine.name, this.#seenMachine(machine));
     const kubernetes = this.hasQuorum
       ? {
@@ -94,8 +100,7 @@ export class ModelWorld {
     const of = { name, hostname: name, role };
     if (isHidden) {
       // Asked for only where others tell of it.
-      const isToldOf = this.hasQuorum && (this.members.has(name) || this.nodes.has(name));
-      const isAnswering = isToldOf && isRunning && isReachable;
+      const isAnswering = this.#isToldOf(name) && isRunning && isReachable;
       return { ...of, guest: undefined, talos: { state: "off" }, ...(isAnswering ? { isHidden } : {}) };
     }
     if (isUnread) {
@@ -103,6 +108,10 @@ export class ModelWorld {
       return { ...of, guest, talos: { state: "off" } };
     }
     return { ...of, guest: { provider, place, isRunning, config }, talos: this.#talos(machine) };
+  }
+
+  #isToldOf(name: string): boolean {
+    return this.hasQuorum && (this.members.has(name) || this.nodes.has(name));
   }
 
   #talos(machine: ModelMachine): SeenTalos {
@@ -212,7 +221,8 @@ export class ModelWorld {
       case "etcd.remove": {
         if (!this.hasQuorum) throw new Error("no leader");
         const isLeaving = !desired.machines.some(({ name }) => name === step.subject);
-        if (this.#isUp(step.subject) && !isLeaving && desired.replacing[0] !== step.subject)
+        const isAgreed = isLeaving || desired.replacing[0] === step.subject;
+        if (this.#isUp(step.subject) && (!isAgreed || machine?.isHidden === true))
           this.broken.push(`${step.subject} lost its membership while it ran`);
         this.members.delete(step.subject);
         return;
@@ -343,6 +353,7 @@ export class ModelWorld {
     desired: Desired,
   ): void {
     const machine = desired.machines.find((each) => each.name === name);
+    this.formerly.set(name, machine?.role ?? "worker");
     this.machines.set(name, {
       name,
       role: machine?.role ?? "worker",

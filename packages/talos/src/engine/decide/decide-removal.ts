@@ -41,6 +41,18 @@ export const removeOne: Rule = (situation) => {
   return removal(situation, next);
 };
 
+/** Of machines that are gone and no longer wanted; one whose node is ready is not gone yet. */
+export const removeGone: Rule = ({ desired, world }) => {
+  const wanted = new Set(desired.machines.map((machine) => machine.name));
+  return doing(
+    [...world.machines.values()].flatMap((seen): readonly Step[] =>
+      !wanted.has(seen.name) && seen.guest === undefined && nodeOf(world, seen)?.isReady === false
+        ? [{ kind: "node.delete", impact: "disruptive", subject: seen.name }]
+        : [],
+    ),
+  );
+};
+
 /** Emptied, out of etcd, wiped; then it is configured as a new one. */
 export const resetOne: Rule = (situation) => {
   const name = resetNow(situation);

@@ -29,7 +29,7 @@ import {
   tellUnread,
 } from "./decide-beginning.ts";
 import { markNodes } from "./decide-marks.ts";
-import { removeOne, resetOne } from "./decide-removal.ts";
+import { removeGone, removeOne, resetOne } from "./decide-removal.ts";
 import { reconfigure, recordRotated, uncordon, upgradeKubernetes, upgradeTalos } from "./decide-upgrades.ts";
 import type { ApplyPart, Desired } from "../desired.ts";
 import { type Decision, NOTHING, type Rule } from "../situation.ts";
@@ -66,6 +66,7 @@ const everything: readonly Rule[] = [
   detachIso,
   uncordon,
   refuseShrinking,
+  removeGone,
   removeOne,
   resetOne,
   changeCold,

@@ -2,7 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { BALANCER_TAG, balancerUuid } from "../../cluster/balancer.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
-import type { Machine } from "../../cluster/machine.ts";
+import { type Machine, roleOf } from "../../cluster/machine.ts";
 import { TEMPLATE_TAG } from "../../cluster/templates.ts";
 import { machineUuid } from "../../machine/identity.ts";
 import { isOurs, type KnownGuest, uuidOf } from "../../preflight/check-guests.ts";
@@ -28,7 +28,7 @@ export function guestsWorld(
   for (const provider of observed) {
     for (const known of provider.guests.filter((each) => isLeftOver(cluster, each, wanted))) {
       const { name } = known.guest;
-      const role = isControlPlaneName(cluster, name) ? "controlplane" : "worker";
+      const role = roleOf(cluster.metadata.name, name);
       seen.set(name, withGuest({ name, hostname: name, role }, provider.name, known));
     }
   }
@@ -77,9 +77,6 @@ function isLeftOver(cluster: Cluster, { guest, config }: KnownGuest, wanted: Rea
     !wanted.has(uuid)
   );
 }
-
-const isControlPlaneName = (cluster: Cluster, name: string): boolean =>
-  name.startsWith(`${cluster.metadata.name}-cp-`);
 
 function withGuest(
   machine: Pick<SeenMachine, "name" | "hostname" | "role">,
