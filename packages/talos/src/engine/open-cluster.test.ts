@@ -242,6 +242,32 @@ describe("a cluster", () => {
   });
 });
 
+describe("without workers", () => {
+  test("the last ones are protected as others are", async () => {
+    await story.apply();
+    const before = story.world.platform.done.length;
+    const { findings } = await story.open(workers(0)).apply();
+    expect(findings).toMatchObject([
+      { id: "workers-protected", evidence: "0 would be left, protect.minWorkers is 1" },
+    ]);
+    expect(story.world.platform.done).toHaveLength(before);
+    expect([...story.world.fakeKubernetes.nodes.values()].some(({ isCordoned }) => isCordoned)).toBe(false);
+  });
+
+  test("control planes take pods before the first worker is emptied", async () => {
+    await story.apply();
+    const steps = await story.apply({ ...workers(0), protect: { minWorkers: 0 } });
+    expect(steps.slice(0, 4)).toEqual([
+      "talos.reconfigure prod-cp-1",
+      "talos.reconfigure prod-cp-2",
+      "talos.reconfigure prod-cp-3",
+      "node.drain prod-worker-1",
+    ]);
+    const names = [...story.world.platform.guests.values()].map(({ config }) => config["name"]);
+    expect(names).toEqual(["prod-cp-1", "prod-cp-2", "prod-cp-3"]);
+  });
+});
+
 describe("what goes wrong", () => {
   test("a machine that never answers is named, with what was tried", async () => {
     story.world.unreachable.add("prod-worker-2");
