@@ -5,7 +5,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
 import { addressOf } from "./observe/observer.ts";
 import { etcdHealth } from "./quorum.ts";
-import { configured, type World } from "./world.ts";
+import { configured, controlPlanes, type World } from "./world.ts";
 
 /** The lock as an apply would have left it. */
 export function adopted(cluster: Cluster, lock: ClusterLock, world: World): ClusterLock {
@@ -22,6 +22,7 @@ export function adopted(cluster: Cluster, lock: ClusterLock, world: World): Clus
   return {
     ...lock,
     contract: lock.contract ?? cluster.versions.contract,
+    kubernetes: lock.kubernetes ?? runningKubernetes(world) ?? cluster.versions.kubernetes,
     appliedAt: lock.appliedAt ?? (isConfigured ? at : null),
     ...(first === undefined || lock.beginning?.doneAt !== undefined
       ? {}
@@ -40,4 +41,12 @@ export function adopted(cluster: Cluster, lock: ClusterLock, world: World): Clus
       ),
     },
   };
+}
+
+/** As every control plane has it; in the middle of an upgrade the file has to say. */
+function runningKubernetes(world: World): string | undefined {
+  const [version, ...others] = new Set(
+    controlPlanes(world).flatMap((seen) => configured(seen)?.config.components ?? []),
+  );
+  return version === undefined || others.length > 0 ? undefined : `v${version}`;
 }

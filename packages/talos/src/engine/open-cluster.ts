@@ -38,6 +38,7 @@ import { afterFront, refuseHeldFront, withFront } from "./front-guard.ts";
 import { etcdHealth } from "./quorum.ts";
 import { type ApplyResult, runApply, type StepReport } from "./run-apply.ts";
 import { pinnedMachines } from "../folder/pinned-machines.ts";
+import { pinnedVersions } from "../folder/pinned-versions.ts";
 import { SeenPlaces } from "./observe/seen-places.ts";
 import type { SeenAddon, World } from "./world.ts";
 
@@ -293,13 +294,13 @@ export class OpenCluster {
     return createHash("sha256").update(this.#secrets.cluster.id).digest("hex");
   }
 
-  #pin(addresses: "kept" | "taken"): void {
+  #pin(decided: "kept" | "taken"): void {
     const { machines, cluster } = this.#deps.place;
     this.change((lock) => ({
       ...withFront(lock, cluster),
-      contract: lock.contract ?? cluster.versions.contract,
+      ...pinnedVersions(lock, cluster.versions, decided),
       identity: this.#identity,
-      machines: pinnedMachines(lock.machines, machines, addresses),
+      machines: pinnedMachines(lock.machines, machines, decided),
     }));
   }
 

@@ -29,8 +29,8 @@ export interface PreflightRequest {
   readonly machines: readonly Machine[];
   /** Where paths of the file are relative to. */
   readonly folder: string;
-  /** What was written down of images; absent: nothing was. */
-  readonly lock?: Pick<ClusterLock, "images" | "unpinned">;
+  /** What was written down by applies before; absent: nothing was. */
+  readonly lock?: Pick<ClusterLock, "images" | "unpinned"> & Partial<Pick<ClusterLock, "contract">>;
   /** Absent: the network itself is not asked. */
   readonly probes?: Probes | undefined;
   readonly openDriver: (provider: Cluster["providers"][number]) => Promise<Driver>;
@@ -66,6 +66,7 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
   const observed: ObservedProvider[] = [];
   const findings: Finding[] = [
     ...checkFile(cluster, machines),
+    ...checkContract(cluster, request.lock),
     ...unpinnedImages(cluster, machines, request.lock ?? {}),
   ];
   const absent: Machine[] = [];
@@ -124,6 +125,13 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
     );
   }
   return { findings, observed, hasAskedSource: request.probes !== undefined && isFetching };
+}
+
+/** The file may name another one; that it does is no slip that goes by unseen. */
+function checkContract({ metadata, versions }: Cluster, lock: PreflightRequest["lock"]): readonly Finding[] {
+  const contract = lock?.contract ?? versions.contract;
+  const evidence = `made as ${contract}, the file says ${versions.contract}`;
+  return contract === versions.contract ? [] : [warning("contract-differs", metadata.name, evidence)];
 }
 
 /** The lock may know places that the file alone would not give; machines that are there are left where they are. */
