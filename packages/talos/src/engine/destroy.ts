@@ -26,7 +26,8 @@ export function refuseDestroy(cluster: Cluster, typed: string): void {
 export function refuseHiddenEnd({ machines }: World): void {
   const hidden = [...machines.values()].filter(({ isHidden }) => isHidden === true).map(({ name }) => name);
   if (hidden.length === 0) return;
-  const what = `${hidden.join(", ")} ${hidden.length === 1 ? "answers" : "answer"}, and no guest of it is shown`;
+  const isOne = hidden.length === 1;
+  const what = `${hidden.join(", ")} ${isOne ? "answers" : "answer"}, and no guest of ${isOne ? "it" : "them"} is shown`;
   throw new AppError("object.conflict", what, {
     data: { finding: "guest-hidden", next: "Nothing was deleted." },
   });

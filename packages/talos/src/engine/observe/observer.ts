@@ -73,7 +73,7 @@ export class RealObserver implements Observer {
         return driver === undefined ? [] : [lookAtProvider(driver, provider, cluster, "ours")];
       }),
     );
-    const world = guestsWorld(cluster, machines, observed, now());
+    const world = guestsWorld(cluster, machines, observed, now(), this.#formerly);
     this.#deps.placed?.(world);
     const [inside, kubernetes] = await Promise.all([
       Promise.all([...world.machines.values()].map((seen) => this.#inside(seen))),
