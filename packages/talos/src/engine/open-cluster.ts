@@ -164,7 +164,10 @@ export class OpenCluster {
   }
 
   /** Every guest of the cluster, and the record of it; copies of what was are kept. */
-  async destroy(report: (report: StepReport) => void = () => undefined): Promise<readonly Step[]> {
+  async destroy(
+    report: (report: StepReport) => void = () => undefined,
+    signal?: AbortSignal,
+  ): Promise<readonly Step[]> {
     const { place, clock, journal } = this.#deps;
     this.#keepCopies();
     const world = await this.#observer.withHidden(await this.#observer.observe());
@@ -173,6 +176,7 @@ export class OpenCluster {
     const actor = new Actor(this.#actDeps());
     const run = randomUUID();
     for (const step of steps) {
+      signal?.throwIfAborted();
       const begun = clock.monotonic();
       const at = new Date(clock.now()).toISOString();
       journal.append({ at, run, event: "begin", step: stepName(step) });
