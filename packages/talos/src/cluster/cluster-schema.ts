@@ -26,7 +26,7 @@ export const clusterSchema = section(
           Type.String({ pattern: "^v\\d+\\.\\d+$", description: "a contract like v1.13" }),
         ),
       },
-      "what the cluster runs; the contract is pinned when it is created",
+      "what the cluster runs; what is left out is chosen when it is created, and stays",
     ),
     image,
     providers: Type.Array(provider, { minItems: 1 }),

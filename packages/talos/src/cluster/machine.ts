@@ -32,10 +32,19 @@ export interface Machine {
   readonly patchFiles: readonly string[];
 }
 
+/** Of a machine that the file no longer has, too: names tell it. */
+export function roleOf(cluster: string, machine: string): Machine["role"] {
+  const before = `${cluster}-cp-`;
+  const isNumbered = machine.startsWith(before) && /^\d+$/.test(machine.slice(before.length));
+  return isNumbered ? "controlplane" : "worker";
+}
+
 /** What an earlier run decided about a machine, and what stays. */
 export interface Pinned {
   readonly provider: string;
   readonly host: string;
   readonly vmid: number;
   readonly addresses: readonly string[];
+  /** Where it is not its name. */
+  readonly hostname?: string;
 }

@@ -1,5 +1,6 @@
 // cluster.yaml from text to a checked value with defaults. All problems are told at once, each with its line.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { type Document, isMap, isNode, isSeq, LineCounter, parseDocument } from "yaml";
 import { contractOf } from "../contract/contracts.ts";
 import { kubernetesRanges } from "../contract/kubernetes-versions.ts";
@@ -21,13 +22,24 @@ export interface PlacedProblem {
   readonly message: string;
 }
 
+/** What was decided when the cluster was made, for what the file leaves open. */
+export interface PinnedVersions {
+  readonly contract: string | null;
+  readonly kubernetes?: string;
+}
+
 export type ReadCluster =
   | { readonly cluster: Cluster }
   | { readonly cluster: undefined; readonly problems: readonly PlacedProblem[] };
 
 /** As `readCluster`; `file` names the text in the error. */
-export function parseCluster(text: string, file: string, env: Environment = {}): Cluster {
-  const read = readCluster(text, env);
+export function parseCluster(
+  text: string,
+  file: string,
+  env: Environment = {},
+  pinned?: PinnedVersions,
+): Cluster {
+  const read = readCluster(text, env, pinned);
   if (read.cluster !== undefined) return read.cluster;
   const { problems } = read;
   throw new AppError("config.invalid", problems.map((problem) => problemText(problem, file)).join("\n"), {
@@ -40,7 +52,7 @@ export function problemText({ id, line, key, message }: PlacedProblem, file: str
   return `${file}:${line}: ${key === "" ? "" : `${key} `}${message} [${id}]`;
 }
 
-export function readCluster(text: string, env: Environment = {}): ReadCluster {
+export function readCluster(text: string, env: Environment = {}, pinned?: PinnedVersions): ReadCluster {
   const lines = new LineCounter();
   const document: Document = parseDocument(text, {
     prettyErrors: false,
@@ -68,10 +80,10 @@ export function readCluster(text: string, env: Environment = {}): ReadCluster {
   const found = firstOf(
     () => fromEnvironment,
     () => schemaProblems(value),
-    () => clusterProblems(value as ClusterFile),
-    () => allocationProblems(withVersions(value as ClusterFile)),
+    () => clusterProblems(withPinned(value as ClusterFile, pinned)),
+    () => allocationProblems(withVersions(withPinned(value as ClusterFile, pinned))),
   );
-  if (found.length === 0) return { cluster: withVersions(value as ClusterFile) };
+  if (found.length === 0) return { cluster: withVersions(withPinned(value as ClusterFile, pinned)) };
   const problems = found.map(({ id, path, message }) => ({
     id,
     line: lineOf(offsetOf(document, path)),
@@ -106,6 +118,15 @@ function allocationProblems(cluster: Cluster): readonly Problem[] {
       { id, path: [id === "vmids-exhausted" ? "vmids" : "network"], message: `is too small: ${err.message}` },
     ];
   }
+}
+
+function withPinned(cluster: ClusterFile, pinned: PinnedVersions | undefined): ClusterFile {
+  const { contract, kubernetes, ...others } = cluster.versions;
+  const open = { contract: contract ?? pinned?.contract, kubernetes: kubernetes ?? pinned?.kubernetes };
+  return {
+    ...cluster,
+    versions: { ...others, ...given({ contract: open.contract ?? undefined, kubernetes: open.kubernetes }) },
+  };
 }
 
 function withVersions(cluster: ClusterFile): Cluster {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { GpveClient } from "@gpve/client/client.ts";
 import { FakeApi, FakeTransport } from "@gpve/client/testing/fake-api.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { describe, expect, test } from "vitest";
 import { driverConformance } from "../testing/driver-conformance.ts";
@@ -108,6 +109,16 @@ describe("by pvesh", () => {
     expect(seen.at(-1)).toContain(`/nodes/pve1/tasks/${upid}/status`);
     answers["get"] = JSON.stringify({ status: "stopped", exitstatus: "OK" });
     await expect(start()).resolves.toBeUndefined();
+  });
+
+  test("a guest that is not there is told apart from one that is not told of", async () => {
+    const answers = ["Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist", "no quorum"];
+    const calls = new PveshCalls(async () => {
+      throw new AppError("operation.failed", `pvesh failed with exit code 2: ${answers.shift()}`);
+    });
+    const config = () => calls.read("/nodes/pve1/qemu/100/config");
+    await expect(config()).rejects.toMatchObject({ code: "object.not_found" });
+    await expect(config()).rejects.toMatchObject({ code: "operation.failed" });
   });
 
   test("an image is put where Proxmox VE takes files from, and taken away again", async () => {

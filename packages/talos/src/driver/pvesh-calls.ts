@@ -7,7 +7,7 @@ import { pveText } from "@gpve/client/pve-encoding.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { upidNode } from "@gpve/client/task-wait.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { exec as realExec, type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { CallValues, PlatformCalls, UploadValues, Verb } from "./platform-calls.ts";
 
@@ -15,6 +15,8 @@ const commands: Readonly<Record<Verb, string>> = { GET: "get", POST: "create", P
 /** The only place from which Proxmox VE takes files. */
 const SPOOL = "/var/tmp";
 const TASK_TIMEOUT_MS = 3600_000;
+/** As the API says it of a guest that is not there. */
+const NO_GUEST = /Configuration file '[^']*' does not exist/;
 
 export class PveshCalls implements PlatformCalls {
   readonly isRoot = true;
@@ -81,7 +83,12 @@ export class PveshCalls implements PlatformCalls {
   async #run(verb: Verb, path: string, values: CallValues): Promise<string> {
     const options = Object.entries(values).flatMap(([key, value]) => [`--${key}`, pveText(value)]);
     const args = [commands[verb], path, ...options, "--output-format", "json"];
-    const result = await this.#exec("pvesh", args, { env: this.#env, timeoutMs: TASK_TIMEOUT_MS });
-    return result.stdout;
+    try {
+      return (await this.#exec("pvesh", args, { env: this.#env, timeoutMs: TASK_TIMEOUT_MS })).stdout;
+    } catch (err) {
+      // It ends with the same code whatever happened.
+      if (!isAppError(err, "operation.failed") || !NO_GUEST.test(err.message)) throw err;
+      throw new AppError("object.not_found", err.message, { cause: err, data: err.data });
+    }
   }
 }

@@ -1,10 +1,11 @@
 // State that was lost, rebuilt from what is there: tags, identities, and what the machines say.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
 import { addressOf } from "./observe/observer.ts";
 import { etcdHealth } from "./quorum.ts";
-import { configured, type World } from "./world.ts";
+import { configured, controlPlanes, type World } from "./world.ts";
 
 /** The lock as an apply would have left it. */
 export function adopted(cluster: Cluster, lock: ClusterLock, world: World): ClusterLock {
@@ -21,6 +22,7 @@ export function adopted(cluster: Cluster, lock: ClusterLock, world: World): Clus
   return {
     ...lock,
     contract: lock.contract ?? cluster.versions.contract,
+    kubernetes: lock.kubernetes ?? runningKubernetes(world) ?? cluster.versions.kubernetes,
     appliedAt: lock.appliedAt ?? (isConfigured ? at : null),
     ...(first === undefined || lock.beginning?.doneAt !== undefined
       ? {}
@@ -29,14 +31,22 @@ export function adopted(cluster: Cluster, lock: ClusterLock, world: World): Clus
       ...lock.machines,
       ...Object.fromEntries(
         found.flatMap((seen) => {
-          const { guest, name } = seen;
+          const { guest, name, hostname } = seen;
           if (guest === undefined) return [];
           const { host, vmid } = guest.place;
-          return [
-            [name, { provider: guest.provider, host, vmid, addresses: [addressOf(seen)].filter(Boolean) }],
-          ];
+          const addresses = [addressOf(seen)].filter(Boolean);
+          const named = given({ hostname: hostname === name ? undefined : hostname });
+          return [[name, { provider: guest.provider, host, vmid, addresses, ...named }]];
         }),
       ),
     },
   };
+}
+
+/** As every control plane has it; in the middle of an upgrade the file has to say. */
+function runningKubernetes(world: World): string | undefined {
+  const [version, ...others] = new Set(
+    controlPlanes(world).flatMap((seen) => configured(seen)?.config.components ?? []),
+  );
+  return version === undefined || others.length > 0 ? undefined : `v${version}`;
 }

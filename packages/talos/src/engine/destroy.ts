@@ -22,6 +22,17 @@ export function refuseDestroy(cluster: Cluster, typed: string): void {
   }
 }
 
+/** Refuses while machines run that would be left and no longer be known. */
+export function refuseHiddenEnd({ machines }: World): void {
+  const hidden = [...machines.values()].filter(({ isHidden }) => isHidden === true).map(({ name }) => name);
+  if (hidden.length === 0) return;
+  const isOne = hidden.length === 1;
+  const what = `${hidden.join(", ")} ${isOne ? "answers" : "answer"}, and no guest of ${isOne ? "it" : "them"} is shown`;
+  throw new AppError("object.conflict", what, {
+    data: { finding: "guest-hidden", next: "Nothing was deleted." },
+  });
+}
+
 /** Workers first; etcd is not asked, it goes as a whole. */
 export function destroySteps(world: World): readonly Step[] {
   const ordered = [...world.machines.values()].toSorted(

@@ -11,7 +11,7 @@ import { FakeKubernetes } from "../testing/fake-kubernetes.ts";
 import { FakeWorld } from "../testing/fake-world.ts";
 import { instantClock } from "../testing/instant-clock.ts";
 import { testBundle } from "../testing/test-bundle.ts";
-import { minimalFile } from "../testing/test-cluster.ts";
+import { minimalFile, testCluster } from "../testing/test-cluster.ts";
 import { drillFile, drillMachine, type DrillRequest, runDrill } from "./drill.ts";
 import { OpenCluster } from "./open-cluster.ts";
 
@@ -37,7 +37,8 @@ beforeEach(async () => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const file = drillFile(minimalFile, { address: "10.0.0.250", vmid: 2999, bridge: "vmbr9" });
+const { versions } = testCluster();
+const file = drillFile(minimalFile, { address: "10.0.0.250", vmid: 2999, versions, bridge: "vmbr9" });
 const scratchEtcd = () =>
   world.clusters.all.find(({ members }) => members[0]?.hostname === "prod-drill-cp-1");
 const kubelets = () =>

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { parse, stringify } from "yaml";
+import type { Cluster } from "../cluster/cluster.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
 import type { OpenCluster } from "./open-cluster.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
@@ -14,6 +15,8 @@ export interface DrillPlace {
   /** Of the scratch machine; nobody may have it. */
   readonly address: string;
   readonly vmid: number;
+  /** As the cluster has them, whatever its file leaves open. */
+  readonly versions: Cluster["versions"];
   /** A network of its own keeps what comes back apart from what runs. */
   readonly bridge: string | undefined;
 }
@@ -27,7 +30,7 @@ type Tree = Readonly<Record<string, unknown>>;
  * The file of the scratch cluster, from the cluster's own. It must not find the machines that it shares secrets with:
  * no discovery, no KubeSpan, no VIP, and its own address as the endpoint.
  */
-export function drillFile(text: string, { address, vmid, bridge }: DrillPlace): string {
+export function drillFile(text: string, { address, vmid, versions, bridge }: DrillPlace): string {
   const tree = parse(text) as Tree;
   const of = (key: string): Tree => (tree[key] ?? {}) as Tree;
   const name = String(of("metadata")["name"]);
@@ -35,6 +38,7 @@ export function drillFile(text: string, { address, vmid, bridge }: DrillPlace): 
   return stringify({
     ...tree,
     metadata: { ...of("metadata"), name: drillName(name) },
+    versions,
     // No DHCP server knows the scratch machine.
     network: { ...of("network"), addressing: "static", ...given({ bridge }) },
     endpoint: { ...given({ port }) },

@@ -133,7 +133,7 @@ class Run {
   /** What others do, and what happens. */
   accident(): void {
     const machine = this.#one([...this.world.machines.values()]);
-    const kind = Math.floor(this.#random() * 14);
+    const kind = Math.floor(this.#random() * 16);
     this.trace.push(`accident ${kind} ${machine?.name ?? ""}`);
     if (kind === 0) this.#size = this.#one(sizes) ?? this.#size;
     if (kind === 1) this.#replacing = [machine?.name ?? "", ...this.#replacing].slice(0, 3);
@@ -142,7 +142,7 @@ class Run {
     if (kind === 3) this.#adopt();
     if (kind === 10) this.world.now += 3_600_000;
     if (kind === 11) this.#resetting = [machine?.name ?? "", ...this.#resetting].slice(0, 2);
-    if (kind >= 12 && !this.#isRotating) {
+    if ((kind === 12 || kind === 13) && !this.#isRotating) {
       this.#isRotating = true;
       this.#phase += 1;
     }
@@ -154,10 +154,18 @@ class Run {
     if (kind === 8) machine.config = { ...machine.config, cores: "1" };
     // A machine that was reset by hand, without grace.
     if (kind === 9) Object.assign(machine, { isConfigured: false, hasEtcd: false });
+    // Whoever asks may not see it any more, or its node is away; the next time it is as it was.
+    if (kind === 14) machine.isHidden = !machine.isHidden;
+    if (kind === 15) machine.isUnread = !machine.isUnread;
   }
 
   #adopt(): void {
     const health = etcdHealth(this.world.see(this.desired));
+    this.world.formerly = new Map(
+      [...this.world.machines.values()]
+        .filter(({ isHidden }) => !isHidden)
+        .map(({ name, role }) => [name, role]),
+    );
     this.#replacing = [];
     this.#resetting = [];
     this.#beginning = health === undefined ? undefined : { machine: "", doneAt: "adopted" };
@@ -165,7 +173,7 @@ class Run {
 
   heal(): void {
     for (const machine of this.world.machines.values())
-      Object.assign(machine, { isRunning: true, isReachable: true });
+      Object.assign(machine, { isRunning: true, isReachable: true, isHidden: false, isUnread: false });
     this.#acceptsDowntime = true;
   }
 }

@@ -214,8 +214,11 @@ describe("a cluster", () => {
     const [, guest] = [...story.world.platform.guests].find(([vmid]) => vmid === 3000) ?? [];
     if (guest === undefined) throw new Error("no worker");
     guest.config["tags"] = "mine";
-    // Without our tag it is not ours any more, and its VMID is not taken.
-    await expect(story.open().apply()).rejects.toThrow("already exists");
+    // Without our tag it is not ours any more: it answers, and is not made anew.
+    expect(await story.open().apply()).toMatchObject({
+      steps: [],
+      findings: [{ id: "guest-hidden", subject: "prod-worker-1" }],
+    });
     guest.config["tags"] = "talos-prod;mine";
     guest.config["cores"] = "1";
     expect(await story.apply()).toEqual([
@@ -236,6 +239,32 @@ describe("a cluster", () => {
     });
     expect(light.every((name) => name.startsWith("talos.reconfigure"))).toBe(true);
     expect([...story.world.machines.values()].map(({ bootId }) => bootId)).toEqual(boots);
+  });
+});
+
+describe("without workers", () => {
+  test("the last ones are protected as others are", async () => {
+    await story.apply();
+    const before = story.world.platform.done.length;
+    const { findings } = await story.open(workers(0)).apply();
+    expect(findings).toMatchObject([
+      { id: "workers-protected", evidence: "0 would be left, protect.minWorkers is 1" },
+    ]);
+    expect(story.world.platform.done).toHaveLength(before);
+    expect([...story.world.fakeKubernetes.nodes.values()].some(({ isCordoned }) => isCordoned)).toBe(false);
+  });
+
+  test("control planes take pods before the first worker is emptied", async () => {
+    await story.apply();
+    const steps = await story.apply({ ...workers(0), protect: { minWorkers: 0 } });
+    expect(steps.slice(0, 4)).toEqual([
+      "talos.reconfigure prod-cp-1",
+      "talos.reconfigure prod-cp-2",
+      "talos.reconfigure prod-cp-3",
+      "node.drain prod-worker-1",
+    ]);
+    const names = [...story.world.platform.guests.values()].map(({ config }) => config["name"]);
+    expect(names).toEqual(["prod-cp-1", "prod-cp-2", "prod-cp-3"]);
   });
 });
 
@@ -339,10 +368,11 @@ describe("what goes wrong", () => {
     const handle = actual.handle.bind(actual);
     actual.handle = (verb, path, values) => {
       const guest = actual.guests.get(3001);
+      const answer = handle(verb, path, values);
       // Between the look and the deletion somebody else took the VMID.
       if (verb === "POST" && path.endsWith("/3001/status/stop") && guest !== undefined)
         guest.config["smbios1"] = "uuid=0";
-      return handle(verb, path, values);
+      return answer;
     };
     await expect(opened.apply()).rejects.toMatchObject({ data: { finding: "vmid-taken" } });
     expect(actual.guests.has(3001)).toBe(true);

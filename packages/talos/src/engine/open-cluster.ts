@@ -26,7 +26,7 @@ import { adopted } from "./adopt.ts";
 import { type ActDeps, Actor } from "./act.ts";
 import { configParts, type ReadConfig } from "./config-parts.ts";
 import { healthyControlPlane } from "./decide/decide-disruption.ts";
-import { destroySteps } from "./destroy.ts";
+import { destroySteps, refuseHiddenEnd } from "./destroy.ts";
 import { refuseShared } from "../folder/refuse-shared.ts";
 import { restoreEtcd } from "./restore-etcd.ts";
 import { type Step, stepName } from "../plan/plan-steps.ts";
@@ -38,6 +38,7 @@ import { afterFront, refuseHeldFront, withFront } from "./front-guard.ts";
 import { etcdHealth } from "./quorum.ts";
 import { type ApplyResult, runApply, type StepReport } from "./run-apply.ts";
 import { pinnedMachines } from "../folder/pinned-machines.ts";
+import { pinnedVersions } from "../folder/pinned-versions.ts";
 import { SeenPlaces } from "./observe/seen-places.ts";
 import type { SeenAddon, World } from "./world.ts";
 
@@ -102,7 +103,7 @@ export class OpenCluster {
       kubernetes,
       addons: (api) => this.#addons.seen(api),
       snapshotAt: () => this.#lock.snapshot?.at,
-      formerAddress: (name) => this.#lock.machines[name]?.addresses[0],
+      formerly: () => this.#lock.machines,
       placed: (world) => {
         for (const name of this.#places.look(world)) this.#configs.delete(name);
       },
@@ -163,14 +164,19 @@ export class OpenCluster {
   }
 
   /** Every guest of the cluster, and the record of it; copies of what was are kept. */
-  async destroy(report: (report: StepReport) => void = () => undefined): Promise<readonly Step[]> {
+  async destroy(
+    report: (report: StepReport) => void = () => undefined,
+    signal?: AbortSignal,
+  ): Promise<readonly Step[]> {
     const { place, clock, journal } = this.#deps;
     this.#keepCopies();
-    const world = await this.#observer.observe();
+    const world = await this.#observer.withHidden(await this.#observer.observe());
+    refuseHiddenEnd(world);
     const steps = destroySteps(world);
     const actor = new Actor(this.#actDeps());
     const run = randomUUID();
     for (const step of steps) {
+      signal?.throwIfAborted();
       const begun = clock.monotonic();
       const at = new Date(clock.now()).toISOString();
       journal.append({ at, run, event: "begin", step: stepName(step) });
@@ -292,13 +298,13 @@ export class OpenCluster {
     return createHash("sha256").update(this.#secrets.cluster.id).digest("hex");
   }
 
-  #pin(addresses: "kept" | "taken"): void {
+  #pin(decided: "kept" | "taken"): void {
     const { machines, cluster } = this.#deps.place;
     this.change((lock) => ({
       ...withFront(lock, cluster),
-      contract: lock.contract ?? cluster.versions.contract,
+      ...pinnedVersions(lock, cluster.versions, decided),
       identity: this.#identity,
-      machines: pinnedMachines(lock.machines, machines, addresses),
+      machines: pinnedMachines(lock.machines, machines, decided),
     }));
   }
 

@@ -42,13 +42,13 @@ export function resetNow({ desired, world }: Situation): string | undefined {
   return configured(world.machines.get(name ?? "")) === undefined ? undefined : name;
 }
 
-/** The file's machines as they were seen, without one that is on its way out. */
+/** The file's machines as they were seen, without one that is on its way out, and without those that could not be looked at. */
 export function pairs(situation: Situation): readonly Pair[] {
   const { desired, world } = situation;
   return desired.machines.flatMap((machine) => {
     const seen = world.machines.get(machine.name);
     const isLeaving = [replaced(situation), resetNow(situation)].includes(machine.name);
-    return seen === undefined || isLeaving ? [] : [{ machine, seen }];
+    return seen === undefined || isLeaving || seen.guest?.unread !== undefined ? [] : [{ machine, seen }];
   });
 }
 

@@ -8,6 +8,8 @@ export interface SeenGuest {
   readonly place: GuestPlace;
   readonly isRunning: boolean;
   readonly config: GuestConfig;
+  /** Why its configuration is not known: its node is away. */
+  readonly unread?: string;
 }
 
 /** A configuration by its parts that change apart from each other. */
@@ -88,6 +90,8 @@ export interface SeenMachine {
   /** undefined: there is none. */
   readonly guest: SeenGuest | undefined;
   readonly talos: SeenTalos;
+  /** No platform shows a guest of it, and yet it answers: whoever asks may not see it, or its tag is gone. */
+  readonly isHidden?: true;
   /** Of one that is no longer in the file, as it was written down: its guest may ask a DHCP server. */
   readonly address?: string;
   /** What it was before it was stopped; only plans know that. */

@@ -229,8 +229,8 @@ export const clusterFindings = {
     area: "file",
     title: "Fewer workers would be left than protect.minWorkers",
     evidence: "how many would be left",
-    cause: "protect.minWorkers guards against a slip in a count.",
-    fix: "Raise the count, or lower protect.minWorkers.",
+    cause: "protect.minWorkers guards against a slip in a count, also in one of zero.",
+    fix: "Raise the count, or lower protect.minWorkers; a cluster without workers needs 0.",
   },
   "nodes-away": {
     area: "kubernetes",

@@ -68,6 +68,14 @@ export const fileFindings = {
     cause: "A machine does not read documents that only a later Talos knows.",
     fix: "Leave versions.contract out, or set it to the minor of versions.talos or an older one.",
   },
+  "contract-differs": {
+    area: "file",
+    title: "The file names another contract than the cluster was made with",
+    evidence: "the contract of the lock, and the file's",
+    cause:
+      "versions.contract says which Talos minor machine configurations are written for. It stays when Talos is upgraded; with another one every machine's configuration is written anew.",
+    fix: "Take versions.contract out of the file, or set it to the one that the cluster was made with. If you mean it, read what the plan says of each machine first.",
+  },
   "kubernetes-version": {
     area: "file",
     title: "This Talos does not run this Kubernetes",

@@ -135,6 +135,22 @@ export const platformFindings = {
     cause: "Larger packets would be dropped silently between machines.",
     fix: "Lower network.mtu, or raise the bridge's.",
   },
+  "guest-hidden": {
+    area: "platform",
+    title: "A machine answers, and the platform shows no guest of it",
+    evidence: "the machine",
+    cause:
+      "The token lost VM.Audit on it, somebody took its tag talos-CLUSTER away, or its node is in no cluster with the others any more. It would be made anew and its member taken out of etcd, though it runs.",
+    fix: "Give the token VM.Audit on the guest again, or the guest its tag. If it is to go, shut it down. Nothing was changed.",
+  },
+  "guest-unread": {
+    area: "platform",
+    title: "A guest of the cluster cannot be looked at",
+    evidence: "its node, and what happened",
+    cause:
+      "Its node is off, or not reached by the others. The guest may be there as it was, and may even run: nothing is decided about it.",
+    fix: "Bring the node back, then apply again. What could be done for the other machines was done.",
+  },
   "address-taken": {
     area: "network",
     title: "An address belongs to another guest",

@@ -54,9 +54,11 @@ export function openClusterFolder(file: string, around: Surroundings): ClusterFo
 
 /** `text` stands in the place of the file; a scratch cluster has none. */
 export function clusterFolderOf(file: string, text: string, around: Surroundings): ClusterFolder {
-  const cluster = parseCluster(text, file, around.env);
+  const alone = parseCluster(text, file, around.env);
   const folder = dirname(resolve(around.cwd, file));
-  const lock = readLock(folder, cluster.metadata.name);
+  const lock = readLock(folder, alone.metadata.name);
+  // What the file leaves open stays as it was decided, whatever newer versions would choose.
+  const cluster = isAsPinned(alone, lock) ? alone : parseCluster(text, file, around.env, lock);
   return {
     file,
     folder,
@@ -67,6 +69,10 @@ export function clusterFolderOf(file: string, text: string, around: Surroundings
     patches: readPatches(cluster, folder),
   };
 }
+
+const isAsPinned = ({ versions }: Cluster, { contract, kubernetes }: ClusterLock): boolean =>
+  (contract ?? versions.contract) === versions.contract &&
+  (kubernetes ?? versions.kubernetes) === versions.kubernetes;
 
 /** Files are named relative to cluster.yaml; those that are not there are told where they are used. */
 function readPatches(cluster: Cluster, folder: string): PatchTexts {

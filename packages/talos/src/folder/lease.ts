@@ -46,12 +46,9 @@ export class OperatorMark {
 
   /** Fails (resource.busy) while another one is fresh. */
   static async take(request: MarkRequest): Promise<OperatorMark> {
-    const { driver, place, holder, isGone, now, takeOver } = request;
+    const { driver, place } = request;
     const config = await driver.guestConfig(place);
-    const [, other, since = ""] = MARK.exec(config["description"] ?? "") ?? [];
-    const isFresh = now() - Date.parse(since) < MARK_MS;
-    if (other !== undefined && other !== holder && isFresh && !isGone(other) && !takeOver)
-      throw busy(`${other}, since ${since}`);
+    refuseMarked(config["description"] ?? "", request);
     const mark = new OperatorMark(request);
     await mark.#write(config["description"] ?? "", config["digest"]);
     return mark;
@@ -68,8 +65,10 @@ export class OperatorMark {
   }
 
   async release(): Promise<void> {
-    const { driver, place } = this.#request;
+    const { driver, place, holder } = this.#request;
     const { description = "" } = await driver.guestConfig(place);
+    // Somebody who took over has his own there.
+    if (MARK.exec(description)?.[1] !== holder) return;
     await driver.changeGuest(place, { description: without(description) });
   }
 
@@ -81,6 +80,17 @@ export class OperatorMark {
     // Who read the same and writes too is refused by the digest.
     await driver.changeGuest(place, { description: text, ...given({ digest }) });
   }
+}
+
+/** Refuses (resource.busy) while notes have somebody else's mark that is fresh. */
+export function refuseMarked(
+  description: string,
+  { holder, isGone, now, takeOver }: Pick<MarkRequest, "holder" | "isGone" | "now" | "takeOver">,
+): void {
+  const [, other, since = ""] = MARK.exec(description) ?? [];
+  const isFresh = now() - Date.parse(since) < MARK_MS;
+  if (other !== undefined && other !== holder && isFresh && !isGone(other) && !takeOver)
+    throw busy(`${other}, since ${since}`);
 }
 
 const without = (description: string): string => description.replace(MARK, "").trim();

@@ -12,7 +12,10 @@ const lockSchema = Type.Object({
   cluster: Type.String(),
   /** When the first machine got its configuration; null before. */
   appliedAt: Type.Union([Type.String(), Type.Null()]),
+  /** What configurations are written as where the file does not say; null before the first apply. */
   contract: Type.Union([Type.String(), Type.Null()]),
+  /** The same of Kubernetes: what was applied last. */
+  kubernetes: Type.Optional(Type.String()),
   machines: Type.Record(
     Type.String(),
     Type.Object({
@@ -20,6 +23,8 @@ const lockSchema = Type.Object({
       host: Type.String(),
       vmid: Type.Integer({ minimum: 100 }),
       addresses: Type.Array(Type.String()),
+      /** Where it is not the machine's name. */
+      hostname: Type.Optional(Type.String()),
     }),
   ),
   /** SHA-256 of images that were uploaded or fetched, by name. */

@@ -1,6 +1,7 @@
 // A cluster.yaml for a person: what must be there, and a comment on what can be.
 import { addressAt, contains, isNetwork, prefixLength } from "../cluster/networks.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { kubernetesRanges } from "../contract/kubernetes-versions.ts";
 import { type Preset, type PresetName, presets } from "./presets.ts";
 
 export interface InitAnswers {
@@ -51,8 +52,7 @@ metadata:
 
 versions:
   talos: ${answers.talosVersion}
-  # kubernetes: the recommended one of this Talos, unless said here
-
+${chosenWith(answers.talosVersion)}
 providers:
   - name: ${answers.provider}
     # gpve or pve-api (over the network), qm (on the Proxmox host itself)
@@ -115,6 +115,18 @@ protect:
 function text(value: string): string {
   const isPlain = /^[A-Za-z][\w.-]*$/.test(value) && !/^(true|false|null|yes|no|on|off)$/i.test(value);
   return isPlain ? value : JSON.stringify(value);
+}
+
+/** Written down, so that neither moves with Talos. A version that is none is refused by whoever reads the file. */
+function chosenWith(talos: string): string {
+  const contract = `v${/^v?(\d+\.\d+)/.exec(talos)?.[1]}`;
+  const range = Object.entries(kubernetesRanges).find(([name]) => name === contract)?.[1];
+  return range === undefined
+    ? ""
+    : `  kubernetes: ${range.recommended}
+  # The minor of Talos that machine configurations are written for; it stays when Talos is upgraded.
+  contract: ${contract}
+`;
 }
 
 /** By themselves pods and services have networks of IPv4. */

@@ -29,8 +29,8 @@ export interface PreflightRequest {
   readonly machines: readonly Machine[];
   /** Where paths of the file are relative to. */
   readonly folder: string;
-  /** What was written down of images; absent: nothing was. */
-  readonly lock?: Pick<ClusterLock, "images" | "unpinned">;
+  /** What was written down by applies before; absent: nothing was. */
+  readonly lock?: Pick<ClusterLock, "images" | "unpinned"> & Partial<Pick<ClusterLock, "contract">>;
   /** Absent: the network itself is not asked. */
   readonly probes?: Probes | undefined;
   readonly openDriver: (provider: Cluster["providers"][number]) => Promise<Driver>;
@@ -66,6 +66,7 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
   const observed: ObservedProvider[] = [];
   const findings: Finding[] = [
     ...checkFile(cluster, machines),
+    ...checkContract(cluster, request.lock),
     ...unpinnedImages(cluster, machines, request.lock ?? {}),
   ];
   const absent: Machine[] = [];
@@ -126,6 +127,13 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
   return { findings, observed, hasAskedSource: request.probes !== undefined && isFetching };
 }
 
+/** The file may name another one; that it does is no slip that goes by unseen. */
+function checkContract({ metadata, versions }: Cluster, lock: PreflightRequest["lock"]): readonly Finding[] {
+  const contract = lock?.contract ?? versions.contract;
+  const evidence = `made as ${contract}, the file says ${versions.contract}`;
+  return contract === versions.contract ? [] : [warning("contract-differs", metadata.name, evidence)];
+}
+
 /** The lock may know places that the file alone would not give; machines that are there are left where they are. */
 function checkSpread(
   cluster: Cluster,
@@ -164,9 +172,14 @@ export async function lookAtProvider(
 ): Promise<ObservedProvider> {
   const tag = clusterTag(cluster);
   const content = imageContent(cluster.image);
-  const observation = await driver.observe(provider.nodes);
-  const asked = observation.guests.filter(({ tags }) => which === "all" || tags.includes(tag));
-  const guests = await readGuests(driver, asked);
+  const look = async () => {
+    const observation = await driver.observe(provider.nodes);
+    const asked = observation.guests.filter(({ tags }) => which === "all" || tags.includes(tag));
+    return { observation, guests: await readGuests(driver, { ...observation, guests: asked }, tag) };
+  };
+  const first = await look();
+  // One of ours that was moved while it was asked is found where it is now.
+  const { observation, guests } = first.guests.some((known) => isLost(known, tag)) ? await look() : first;
   const { image } = provider.storage;
   const holders = observation.nodes.filter(({ isOnline, storages }) => {
     return isOnline && storages.some(({ name, isActive }) => name === image && isActive);
@@ -190,6 +203,9 @@ export async function lookAtProvider(
     templates: await templatesOf(driver, provider.name, cluster, guests),
   };
 }
+
+const isLost = ({ guest, config, unread }: KnownGuest, tag: string): boolean =>
+  guest.tags.includes(tag) && unread === undefined && Object.keys(config).length === 0;
 
 const isShared = ({ nodes }: Observation, storage: string): boolean =>
   nodes.some(({ storages }) => storages.some((each) => each.name === storage && each.isShared));

@@ -114,7 +114,7 @@ function machineStatus(desired: Desired, world: World, seen: SeenMachine): Machi
 }
 
 function stateText(seen: SeenMachine): string {
-  if (seen.guest === undefined) return "missing";
+  if (seen.guest === undefined) return seen.isHidden === true ? "hidden" : "missing";
   if (seen.talos.state !== "configured") return seen.talos.state;
   return seen.talos.isReady ? "ready" : "not ready";
 }

@@ -39,15 +39,18 @@ export interface Drift {
   readonly detail: string;
 }
 
+const GONE = "its guest is gone, and etcd or Kubernetes still knows it";
+
 export function driftOf(desired: Desired, world: World): readonly Drift[] {
   const wanted = new Set(desired.machines.map(({ name }) => name));
   return [
     ...desired.machines.flatMap((machine) => ofMachine(desired, world, machine)),
-    ...[...world.machines.values()].flatMap(({ name, guest }): readonly Drift[] =>
-      wanted.has(name) || guest === undefined
-        ? []
-        : [{ machine: name, kind: "unwanted", detail: `VMID ${guest.place.vmid} on ${guest.place.host}` }],
-    ),
+    ...[...world.machines.values()]
+      .filter(({ name }) => !wanted.has(name))
+      .map(({ name, guest }): Drift => {
+        const place = guest === undefined ? GONE : `VMID ${guest.place.vmid} on ${guest.place.host}`;
+        return { machine: name, kind: "unwanted", detail: place };
+      }),
     ...ofBalancer(desired, world),
     ...ofEtcd(world),
   ];
@@ -76,7 +79,12 @@ function ofMachine(desired: Desired, world: World, machine: Machine): readonly D
   const seen = world.machines.get(name);
   const guest = seen?.guest;
   if (seen === undefined || guest === undefined) {
-    return [{ machine: name, kind: "missing", detail: `no guest on ${machine.host}` }];
+    const isHidden = seen?.isHidden === true;
+    const detail = isHidden ? "it answers, and no guest of it is shown" : `no guest on ${machine.host}`;
+    return [{ machine: name, kind: "missing", detail }];
+  }
+  if (guest.unread !== undefined) {
+    return [{ machine: name, kind: "silent", detail: `its guest cannot be looked at: ${guest.unread}` }];
   }
   const changes = compareGuest(guestSettings(desired.cluster, machine), guest.config);
   return [

@@ -56,6 +56,10 @@ export class FakePlatform {
   readonly guests = new Map<number, FakeGuest>();
   /** Guests that are being made: in how many more lists they are missing. */
   readonly unlisted = new Map<number, number>();
+  /** Guests that whoever asks may not see any more. */
+  readonly hidden = new Set<number>();
+  /** Guests whose configuration is not told, and what is said instead. */
+  readonly unread = new Map<number, { readonly status: number; readonly message: string }>();
   readonly accounts = new FakeAccounts();
   readonly backups = new FakeBackups();
   /** Told of what happens to guests. */
@@ -115,6 +119,7 @@ export class FakePlatform {
   }
 
   #isListed(vmid: number): boolean {
+    if (this.hidden.has(vmid)) return false;
     const left = this.unlisted.get(vmid) ?? 0;
     if (left > 0) this.unlisted.set(vmid, left - 1);
     return left === 0;
@@ -168,8 +173,11 @@ export class FakePlatform {
 
   #ofGuest(what: string, vmid: number, guest: FakeGuest, values: Readonly<Record<string, string>>): unknown {
     switch (what) {
-      case "GET /config":
+      case "GET /config": {
+        const why = this.unread.get(vmid);
+        if (why !== undefined) throw refused(why.status, why.message);
         return guest.config;
+      }
       case "POST /config":
         Object.assign(guest.config, values);
         return null;

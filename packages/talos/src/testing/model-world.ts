@@ -16,6 +16,10 @@ interface ModelMachine {
   config: Readonly<Record<string, string>>;
   isRunning: boolean;
   isReachable: boolean;
+  /** The platform shows nothing of it to whoever asks. */
+  isHidden: boolean;
+  /** The platform shows that it is there, and nothing more. */
+  isUnread: boolean;
   /** What is on the disk. */
   isConfigured: boolean;
   hasEtcd: boolean;
@@ -32,6 +36,8 @@ export class ModelWorld {
   readonly broken: string[] = [];
   readonly images: string[] = [];
   templates: SeenTemplate[] = [];
+  /** Machines that were ever made, as they are written down. */
+  formerly = new Map<string, SeenMachine["role"]>();
   /** VMIDs of guests that are none of ours. */
   readonly strangers = new Set<number>();
   now = 0;
@@ -57,11 +63,11 @@ export class ModelWorld {
     const seen = new Map<string, SeenMachine>();
     for (const { name, hostname, role } of desired.machines)
       seen.set(name, { name, hostname, role, guest: undefined, talos: { state: "off" } });
-    for (const machine of this.machines.values()) {
-      const { name, role, provider, place, isRunning, config } = machine;
-      const guest = { provider, place, isRunning, config };
-      seen.set(name, { name, hostname: name, role, guest, talos: this.#talos(machine) });
+    for (const [name, role] of this.formerly) {
+      if (!seen.has(name) && this.#isToldOf(name))
+        seen.set(name, { name, hostname: name, role, guest: undefined, talos: { state: "off" } });
     }
+    for (const machine of this.machines.values()) seen.set(machine.name, this.#seenMachine(machine));
     const kubernetes = this.hasQuorum
       ? {
           addons: new Map(),
@@ -87,6 +93,25 @@ export class ModelWorld {
       kubernetes,
       snapshotAt,
     };
+  }
+
+  #seenMachine(machine: ModelMachine): SeenMachine {
+    const { name, role, provider, place, isRunning, isReachable, config, isHidden, isUnread } = machine;
+    const of = { name, hostname: name, role };
+    if (isHidden) {
+      // Asked for only where others tell of it.
+      const isAnswering = this.#isToldOf(name) && isRunning && isReachable;
+      return { ...of, guest: undefined, talos: { state: "off" }, ...(isAnswering ? { isHidden } : {}) };
+    }
+    if (isUnread) {
+      const guest = { provider, place, isRunning: false, config: {}, unread: "its node is away" };
+      return { ...of, guest, talos: { state: "off" } };
+    }
+    return { ...of, guest: { provider, place, isRunning, config }, talos: this.#talos(machine) };
+  }
+
+  #isToldOf(name: string): boolean {
+    return this.hasQuorum && (this.members.has(name) || this.nodes.has(name));
   }
 
   #talos(machine: ModelMachine): SeenTalos {
@@ -148,6 +173,7 @@ export class ModelWorld {
 
   #act(step: Step, desired: Desired): void {
     const machine = this.machines.get(step.subject);
+    if (step.kind.startsWith("guest.") && machine?.isUnread === true) throw new Error("its node is away");
     switch (step.kind) {
       case "template.create":
       case "template.seal":
@@ -192,10 +218,15 @@ export class ModelWorld {
       case "etcd.bootstrap":
         this.#bootstrap(this.#reached(step.subject));
         return;
-      case "etcd.remove":
+      case "etcd.remove": {
         if (!this.hasQuorum) throw new Error("no leader");
+        const isLeaving = !desired.machines.some(({ name }) => name === step.subject);
+        const isAgreed = isLeaving || desired.replacing[0] === step.subject;
+        if (this.#isUp(step.subject) && (!isAgreed || machine?.isHidden === true))
+          this.broken.push(`${step.subject} lost its membership while it ran`);
         this.members.delete(step.subject);
         return;
+      }
       case "etcd.leave": {
         const leaving = this.#reached(step.subject);
         if (!this.hasQuorum) throw new Error("no leader");
@@ -322,6 +353,7 @@ export class ModelWorld {
     desired: Desired,
   ): void {
     const machine = desired.machines.find((each) => each.name === name);
+    this.formerly.set(name, machine?.role ?? "worker");
     this.machines.set(name, {
       name,
       role: machine?.role ?? "worker",
@@ -330,6 +362,8 @@ export class ModelWorld {
       config: { ...config, [SYSTEM_DISK]: "a:b,size=2G" },
       isRunning: false,
       isReachable: true,
+      isHidden: false,
+      isUnread: false,
       isConfigured: false,
       hasEtcd: false,
       hasLeft: false,

@@ -120,6 +120,13 @@ describe("apply", () => {
     guest.config["description"] = `gpve-talos: ${killed} since ${now}`;
     expect(await talos(["apply", "--only", "infrastructure", "--yes"])).toMatchObject({ code: 0 });
     expect(guest.config["description"]).toBe("");
+    guest.config["description"] = `gpve-talos: bob@elsewhere, process 1 since ${now}`;
+    await talos(["set", "protect.destroy=false"]);
+    const destroyed = await talos(["destroy", "--name", "prod"]);
+    expect(destroyed).toMatchObject({ code: 8 });
+    expect(platform.guests.has(2000)).toBe(true);
+    expect(await talos(["destroy", "--name", "prod", "--take-over"])).toMatchObject({ code: 0 });
+    expect([...platform.guests.keys()]).toEqual([]);
     const { takeLease } = await import("@gpve/talos/folder/lease.ts");
     const lease = takeLease(gpvectl.home, "prod");
     const busy = await talos(["apply", "--only", "infrastructure", "--yes"]);

@@ -4,13 +4,11 @@ import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
 import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { ClusterLock } from "@gpve/talos/folder/lock-file.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "./around.ts";
 import { needSecrets, type Opened, withOpenCluster } from "./open.ts";
-import { isGone, operatorName } from "./operator.ts";
+import { takeOverOption, withMark } from "./mark.ts";
 import { commandsOf, downtimeOption, onlyOption, preparing, printCommandsOption, printPlan } from "./plan.ts";
 import { allChecks, insideChoice, insideOptions } from "./checks.ts";
 import { printChecks } from "./status.ts";
@@ -20,7 +18,7 @@ import { checkUpgrades, forPrograms, printFindings, runPreflight } from "./prefl
 export const yesOption = { flags: "--yes", about: "do it without asking" };
 /** Of every command that ends in an apply. */
 export const doingOptions = [
-  { flags: "--take-over", about: "even while somebody else's mark is fresh" },
+  takeOverOption,
   { ...printCommandsOption, about: "print with each step the command that would do it by hand" },
 ] as const;
 
@@ -133,18 +131,15 @@ async function apply(
   if (isTyping && cli.out.forPeople)
     for (const each of preparing(place.file, plan.steps.map(await commandsOf(place)))) cli.out.line(each);
   const line = new TimeLine(cli, isTyping ? await commandsOf(place) : undefined);
-  const mark = await takeMark(cli, input, place, opened);
-  const taken = new AbortController();
-  let renewing: Promise<void> = Promise.resolve();
-  const report = (each: StepReport): void => {
-    line.report(each);
+  return withMark(cli, input, place, opened, async (mark) => {
+    const report = (each: StepReport): void => {
+      line.report(each);
+      // A control plane may be there now that can be marked.
+      if (each.event === "done") mark.look();
+    };
     // Whoever loses the mark stops before his next step.
-    renewing = renewing.then(() => mark?.renew()).catch((err: unknown) => taken.abort(err));
-  };
-  try {
-    const signal = AbortSignal.any([cli.signal, taken.signal]);
+    const signal = AbortSignal.any([cli.signal, mark.signal]);
     const { steps, findings, world } = await cluster.apply({ ...options, report, signal });
-    await renewing;
     const isDone = findings.length === 0;
     const unpinned = isDone ? await unpinnedOf(place, cluster.lock) : [];
     if (cli.out.forPeople && isDone) line.end(place.cluster.metadata.name);
@@ -160,9 +155,7 @@ async function apply(
     }
     // What was asked for is done; whether it works is what `verify` ends with.
     return isDone ? 0 : 1;
-  } finally {
-    await mark?.release().catch((err: unknown) => ignore(err, "a mark is void after 15 minutes by itself"));
-  }
+  });
 }
 
 async function unpinnedOf(
@@ -177,22 +170,4 @@ async function isWanted(cli: Cli, input: Input): Promise<boolean> {
   if (input.flag("yes")) return true;
   const answer = await cli.io.ask("Do all this? Only yes is taken: ");
   return answer.trim() === "yes";
-}
-
-/** Where the first control plane is already there, others see the mark on it. */
-async function takeMark(cli: Cli, input: Input, place: ClusterFolder, { cluster, drivers }: Opened) {
-  const [{ OperatorMark }, { cluster: file }] = [await import("@gpve/talos/folder/lease.ts"), place];
-  const first = place.machines.find(({ role }) => role === "controlplane");
-  const guest = first === undefined ? undefined : (await cluster.observe()).machines.get(first.name)?.guest;
-  const driver = drivers.get(guest?.provider ?? "");
-  if (guest === undefined) return undefined;
-  if (driver === undefined) throw new AppError("internal.error", `no driver of ${file.metadata.name}`);
-  return OperatorMark.take({
-    driver,
-    place: guest.place,
-    holder: operatorName(),
-    isGone,
-    now: () => cli.io.clock.now(),
-    takeOver: input.flag("takeOver"),
-  });
 }

@@ -7,6 +7,7 @@ import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Cli } from "../../command.ts";
 import type { Input } from "../../input.ts";
 import { around } from "./around.ts";
+import { withMark } from "./mark.ts";
 import { needSecrets, withOpenCluster } from "./open.ts";
 import { printChecks } from "./status.ts";
 
@@ -69,8 +70,13 @@ export async function handOverVip(cli: Cli, input: Input, old: ClusterFolder): P
       },
       apply: async (side) => {
         const place = folder(side);
-        const { findings } = await withOpenCluster(cli, place, await needSecrets(cli, place), ({ cluster }) =>
-          cluster.apply({ report: (report) => line.report(report), signal: cli.signal }),
+        const { findings } = await withOpenCluster(cli, place, await needSecrets(cli, place), (opened) =>
+          withMark(cli, input, place, opened, ({ signal }) =>
+            opened.cluster.apply({
+              report: (report) => line.report(report),
+              signal: AbortSignal.any([cli.signal, signal]),
+            }),
+          ),
         );
         const [first] = findings;
         if (first !== undefined)

@@ -95,7 +95,8 @@ export async function tracePlan(
   }
   const { unknownDesired } = await import("@gpve/talos/engine/desired.ts");
   const { wantedOf } = await import("@gpve/talos/addon/cluster-addons.ts");
-  const world = guestsWorld(place.cluster, place.machines, checked.observed, cli.io.clock.now());
+  const now = cli.io.clock.now();
+  const world = guestsWorld(place.cluster, place.machines, checked.observed, now, place.lock.machines);
   return makeTrace({ ...unknownDesired(place), ...options, addons: wantedOf(prepared.addons) }, world);
 }
 

@@ -6,6 +6,7 @@ import type { Input } from "../../input.ts";
 import { yesOption } from "./apply.ts";
 import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
 import { handOverVip } from "./hand-over.ts";
+import { takeOverOption } from "./mark.ts";
 import { needSecrets, withOpenCluster } from "./open.ts";
 import { printChecks } from "./status.ts";
 
@@ -21,6 +22,7 @@ export const talosSwitch: CommandSpec = {
     fileOption,
     { flags: "--out <file>", about: `haproxy's configuration (${DEFAULT_OUT})` },
     yesOption,
+    takeOverOption,
   ],
   examples: [
     "talos switch green.yaml -f blue.yaml",

@@ -36,6 +36,8 @@ describe("init", () => {
     expect(gpvectl.asked).toHaveLength(5);
     expect(parse(read("c.yaml"))).toMatchObject({
       metadata: { name: "web" },
+      // Neither moves with Talos.
+      versions: { talos: "v1.13.9", kubernetes: "v1.36.3", contract: "v1.13" },
       providers: [{ type: "pve-api", endpoint: "https://pve.example.org:8006", nodes: ["pve"] }],
       network: { nodeCIDR: "10.1.0.0/16", gateway: "10.1.0.1" },
       endpoint: { vip: "10.1.0.9" },
@@ -125,7 +127,7 @@ describe("validate", () => {
     ["protect:", "vmids: { worker: 3000-3000 }\nprotect:", "vmids-exhausted"],
     ["nodeCIDR: 192.168.1.0/24", "nodeCIDR: 192.168.1.0/30", "addresses-exhausted"],
     ["talos: v1.13.9", "talos: v1.6.0", "talos-version"],
-    ["talos: v1.13.9", "talos: v1.13.9\n  kubernetes: v1.30.0", "kubernetes-version"],
+    ["kubernetes: v1.36.3", "kubernetes: v1.30.0", "kubernetes-version"],
     ["talos: v1.13.9", "talos: ${TALOS_VERSION}", "environment-missing"],
     ["network:", "network: [", "yaml-broken"],
     ["protect:", 'backup: { etcd: { schedule: "99 * * * *" } }\nprotect:', "schedule-invalid"],

@@ -3,22 +3,24 @@ import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
 import { applyPlace, doingOptions, yesOption } from "./apply.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { around, explaining, fileOf, fileOption } from "./around.ts";
 import { insideOptions } from "./checks.ts";
 import { downtimeOption } from "./plan.ts";
 
 /** The file is changed first: it says what the cluster is, also when the apply is stopped. */
 async function editAndApply(cli: Cli, input: Input, edits: readonly string[]): Promise<number> {
-  const [{ readClusterText }, { editCluster, parseEdit }] = await Promise.all([
+  const [{ clusterFolderOf, readClusterText }, { editCluster, parseEdit }] = await Promise.all([
     import("@gpve/talos/folder/cluster-folder.ts"),
     import("@gpve/talos/edit/edit-cluster.ts"),
   ]);
   const file = fileOf(input);
   const before = readClusterText(file, around(cli));
   const after = editCluster(before, edits.map(parseEdit), file, cli.io.env);
+  // What was decided before may not go with it: then nothing is written.
+  const place = clusterFolderOf(file, after, around(cli));
   if (after !== before) writeFileAtomic(resolve(cli.io.cwd, file), after, 0o644);
   cli.out.note(after === before ? `${file} says so already.` : `Changed ${file}: ${edits.join(", ")}.`);
-  return applyPlace(cli, input, await openFolder(cli, input));
+  return applyPlace(cli, input, place);
 }
 
 export const talosUpgrade: CommandSpec = {

@@ -2,6 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { error } from "../../preflight/finding-report.ts";
 import type { Step } from "../../plan/plan-steps.ts";
+import { snapshotFirst } from "./decide-disruption.ts";
 import { etcdHealth, refusesRemoval } from "../quorum.ts";
 import { doing, pairs, type Rule, type Situation, stopping } from "../situation.ts";
 import { configured, controlPlanes, nodeOf, type SeenMachine } from "../world.ts";
@@ -13,7 +14,27 @@ export const refuseForeign: Rule = ({ world }) => {
   return found.length === 0 ? undefined : stopping(...found);
 };
 
-/** A member whose machine is provably no more: no guest, or one without any data. */
+/** Whoever answers is there, whatever the platform shows: it is not made anew, and costs no member and no node. */
+export const refuseHidden: Rule = ({ world }) => {
+  const found = [...world.machines.values()].flatMap(({ name, guest, isHidden }) =>
+    guest === undefined && isHidden === true
+      ? [error("guest-hidden", name, "it answers, and no guest with its tag and identity is shown")]
+      : [],
+  );
+  return found.length === 0 ? undefined : stopping(...found);
+};
+
+/** Last of all: what could be done for the others was. */
+export const tellUnread: Rule = ({ world }) => {
+  const found = [...world.machines.values()].flatMap(({ name, guest }) =>
+    guest?.unread === undefined
+      ? []
+      : [error("guest-unread", name, `on ${guest.place.host}: ${guest.unread}`)],
+  );
+  return found.length === 0 ? undefined : stopping(...found);
+};
+
+/** A member whose machine is provably no more: no guest and nobody at its address, or one without any data. */
 export const removeStale: Rule = (situation) => {
   const { world } = situation;
   const health = etcdHealth(world);
@@ -23,9 +44,11 @@ export const removeStale: Rule = (situation) => {
   });
   if (stale === undefined) return undefined;
   const reason = refusesRemoval(world, stale.id);
-  return reason === undefined
-    ? doing([{ kind: "etcd.remove", impact: "disruptive", subject: stale.hostname, member: stale.id }])
-    : stopping(error("quorum-lost", stale.hostname, reason));
+  if (reason !== undefined) return stopping(error("quorum-lost", stale.hostname, reason));
+  return (
+    snapshotFirst(situation) ??
+    doing([{ kind: "etcd.remove", impact: "disruptive", subject: stale.hostname, member: stale.id }])
+  );
 };
 
 export const reach: Rule = (situation) =>

@@ -4,6 +4,7 @@ import type { Step } from "../../plan/plan-steps.ts";
 import { error } from "../../preflight/finding-report.ts";
 import { mayHaveData } from "./decide-beginning.ts";
 import { healthyControlPlane, snapshotFirst } from "./decide-disruption.ts";
+import { reconfigure } from "./decide-upgrades.ts";
 import { etcdHealth, refusesRemoval } from "../quorum.ts";
 import {
   type Decision,
@@ -33,12 +34,31 @@ export const removeOne: Rule = (situation) => {
   if (next === undefined) return undefined;
   const workers = desired.machines.filter(({ role }) => role === "worker").length;
   const { minWorkers } = desired.cluster.protect;
-  if (next.role === "worker" && workers < minWorkers && workers > 0) {
+  if (next.role === "worker" && workers < minWorkers) {
     return stopping(
       error("workers-protected", next.name, `${workers} would be left, protect.minWorkers is ${minWorkers}`),
     );
   }
-  return removal(situation, next);
+  const isLastOfWorkers = next.role === "worker" && workers === 0;
+  return (isLastOfWorkers ? configurePlanes(situation) : undefined) ?? removal(situation, next);
+};
+
+/** Where no worker is left, pods go to control planes: these must take them before any is moved. */
+function configurePlanes({ desired, world }: Situation): Decision | undefined {
+  const machines = desired.machines.filter(({ role }) => role === "controlplane");
+  return reconfigure({ desired: { ...desired, machines }, world });
+}
+
+/** Of machines that are gone and no longer wanted; one whose node is ready is not gone yet. */
+export const removeGone: Rule = ({ desired, world }) => {
+  const wanted = new Set(desired.machines.map((machine) => machine.name));
+  return doing(
+    [...world.machines.values()].flatMap((seen): readonly Step[] =>
+      !wanted.has(seen.name) && seen.guest === undefined && nodeOf(world, seen)?.isReady === false
+        ? [{ kind: "node.delete", impact: "disruptive", subject: seen.name }]
+        : [],
+    ),
+  );
 };
 
 /** Emptied, out of etcd, wiped; then it is configured as a new one. */

@@ -217,7 +217,8 @@ describe("day two", () => {
       guest: undefined,
       talos: { state: "off" },
     }));
-    expect(names(now, node(gone, "prod-cp-3", { isReady: false })).slice(0, 2)).toEqual([
+    expect(names(now, node(gone, "prod-cp-3", { isReady: false })).slice(0, 3)).toEqual([
+      "etcd.snapshot prod-cp-1",
       "etcd.remove prod-cp-3",
       "guest.create prod-cp-3",
     ]);

@@ -23,11 +23,13 @@ import {
   reach,
   reachKubernetes,
   refuseForeign,
+  refuseHidden,
   rejoin,
   removeStale,
+  tellUnread,
 } from "./decide-beginning.ts";
 import { markNodes } from "./decide-marks.ts";
-import { removeOne, resetOne } from "./decide-removal.ts";
+import { removeGone, removeOne, resetOne } from "./decide-removal.ts";
 import { reconfigure, recordRotated, uncordon, upgradeKubernetes, upgradeTalos } from "./decide-upgrades.ts";
 import type { ApplyPart, Desired } from "../desired.ts";
 import { type Decision, NOTHING, type Rule } from "../situation.ts";
@@ -38,6 +40,7 @@ const addons = addonsWhere(() => true);
 
 /** In this order: the first rule that has something to say is followed, then everything is looked at again. */
 const everything: readonly Rule[] = [
+  refuseHidden,
   refuseForeign,
   refuseClashes,
   refuseRenaming,
@@ -63,6 +66,7 @@ const everything: readonly Rule[] = [
   detachIso,
   uncordon,
   refuseShrinking,
+  removeGone,
   removeOne,
   resetOne,
   changeCold,
@@ -75,10 +79,12 @@ const everything: readonly Rule[] = [
   changeBalancer,
   removeBalancer,
   removeTemplates,
+  tellUnread,
 ];
 
 const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
   infrastructure: [
+    refuseHidden,
     refuseRenaming,
     refuseMoving,
     recordReplaced,
@@ -89,8 +95,10 @@ const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
     changeHot,
     refuseShrinking,
     changeBalancer,
+    tellUnread,
   ],
   bootstrap: [
+    refuseHidden,
     refuseForeign,
     refuseClashes,
     refuseMoving,
@@ -106,6 +114,7 @@ const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
     refuseOtherNames,
     nodesReady,
     detachIso,
+    tellUnread,
   ],
   addons: [reachKubernetes, network, nodesReady, addons],
   ccm: [reachKubernetes, addonsWhere((name) => name.endsWith("-ccm"))],

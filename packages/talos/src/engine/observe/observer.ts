@@ -2,12 +2,13 @@
 import { given } from "@gpve/contracts/given.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
-import type { Machine } from "../../cluster/machine.ts";
+import type { Machine, Pinned } from "../../cluster/machine.ts";
 import type { Driver } from "../../driver/driver.ts";
 import type { Kubernetes } from "../../kubernetes/kubernetes.ts";
 import { machineUuid } from "../../machine/identity.ts";
 import { lookAtProvider } from "../../preflight/preflight.ts";
 import { ConfigReader, type ReadConfig } from "../config-parts.ts";
+import { goneMachines, isToldOf } from "./gone-machines.ts";
 import { guestsWorld } from "./look-at-guests.ts";
 import { reachedAt } from "./machine-address.ts";
 import { lookAtMachine } from "./look-at-machine.ts";
@@ -24,8 +25,8 @@ export interface ObserverDeps {
   /** What is installed, and whether it is well. */
   readonly addons: (kubernetes: Kubernetes) => Promise<ReadonlyMap<string, SeenAddon>>;
   readonly snapshotAt: () => number | undefined;
-  /** Of machines that were once made, by their names. */
-  readonly formerAddress?: (name: string) => string | undefined;
+  /** Machines that were once made, by their names. */
+  readonly formerly?: () => Readonly<Record<string, Pinned>>;
   /** Told of where guests are before configurations are asked for. */
   readonly placed?: (world: World) => void;
   readonly now: () => number;
@@ -72,23 +73,60 @@ export class RealObserver implements Observer {
         return driver === undefined ? [] : [lookAtProvider(driver, provider, cluster, "ours")];
       }),
     );
-    const world = guestsWorld(cluster, machines, observed, now());
+    const world = guestsWorld(cluster, machines, observed, now(), this.#formerly);
     this.#deps.placed?.(world);
     const [inside, kubernetes] = await Promise.all([
       Promise.all([...world.machines.values()].map((seen) => this.#inside(seen))),
       this.#kubernetes(),
     ]);
-    return {
+    const seen: World = {
       ...world,
-      machines: new Map(inside.map((seen) => [seen.name, seen])),
+      machines: new Map(inside.map((each) => [each.name, each])),
       kubernetes,
       snapshotAt: snapshotAt(),
     };
+    const gone = goneMachines(cluster, this.#formerly, seen);
+    const all = { ...seen, machines: new Map([...inside, ...gone].map((each) => [each.name, each])) };
+    return this.#withHidden(all, (each) => isToldOf(all, each));
+  }
+
+  /** Before everything goes: machines that were once made, and that no platform shows, are asked whether they are there. */
+  async withHidden(world: World): Promise<World> {
+    return this.#withHidden(world, ({ name }) => this.#formerly[name] !== undefined);
+  }
+
+  async #withHidden(world: World, isAsked: (seen: SeenMachine) => boolean): Promise<World> {
+    const machines = await Promise.all(
+      [...world.machines.values()].map(async (seen): Promise<SeenMachine> => {
+        if (seen.guest !== undefined || !isAsked(seen)) return seen;
+        return (await this.#answers(seen)) ? { ...seen, isHidden: true } : seen;
+      }),
+    );
+    return { ...world, machines: new Map(machines.map((seen) => [seen.name, seen])) };
+  }
+
+  /** Where it was made, whatever the file says by now. */
+  async #answers({ name, role }: SeenMachine): Promise<boolean> {
+    const { cluster, machines, talos } = this.#deps;
+    const machine = machines.find((each) => each.name === name);
+    const address = this.#formerly[name]?.addresses[0] ?? machine?.addresses[0] ?? "";
+    const uuid = machineUuid(cluster.metadata.name, name);
+    const question = { name, address, uuid, role, wanted: undefined };
+    const { state } = await lookAtMachine(talos, question, this.#reader);
+    return state === "configured" || state === "maintenance";
+  }
+
+  get #formerly(): Readonly<Record<string, Pinned>> {
+    return this.#deps.formerly?.() ?? {};
+  }
+
+  #former({ name }: SeenMachine): Pick<SeenMachine, "address"> {
+    return given({ address: this.#formerly[name]?.addresses[0] });
   }
 
   async #inside(seen: SeenMachine): Promise<SeenMachine> {
     if (seen.guest?.isRunning !== true) return seen;
-    const known = { ...seen, ...given({ address: this.#deps.formerAddress?.(seen.name) }) };
+    const known = { ...seen, ...this.#former(seen) };
     return { ...known, talos: await this.#talos(known) };
   }
 

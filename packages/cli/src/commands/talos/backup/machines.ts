@@ -3,10 +3,11 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { BackupDeps } from "@gpve/talos/engine/machine-backups.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Cli, CommandSpec, OptionSpec } from "../../../command.ts";
-import { wholeNumber } from "../../../input.ts";
+import { type Input, wholeNumber } from "../../../input.ts";
 import { applyPlace, doingOptions, yesOption } from "../apply.ts";
 import { explaining, fileOf, fileOption, jsonOption, openFolder } from "../around.ts";
 import { insideOptions } from "../checks.ts";
+import { withMark } from "../mark.ts";
 import { needSecrets, type Opened, withOpenCluster } from "../open.ts";
 import { downtimeOption } from "../plan.ts";
 
@@ -42,7 +43,7 @@ export const talosBackupMachines: CommandSpec = {
     explaining(cli, async () => {
       const place = await openFolder(cli, input);
       const { backupMachines } = await import("@gpve/talos/engine/machine-backups.ts");
-      const made = await alone(cli, place, async (deps) =>
+      const made = await alone(cli, input, place, async (deps) =>
         backupMachines(deps, {
           names: input.args("machine"),
           storage: input.text("storage") ?? "",
@@ -114,7 +115,7 @@ export const talosBackupRestore: CommandSpec = {
         if (answer.trim() !== "yes") throw new AppError("request.invalid", "nothing was changed");
       }
       const { restoreMachine } = await import("@gpve/talos/engine/machine-backups.ts");
-      const volume = await alone(cli, place, async (deps, { kubernetes }) =>
+      const volume = await alone(cli, input, place, async (deps, { kubernetes }) =>
         restoreMachine(
           { ...deps, kubernetes, clock: cli.io.clock },
           { name, storage: input.text("storage") ?? "", volume: input.optionalArg("volume") },
@@ -127,12 +128,20 @@ export const talosBackupRestore: CommandSpec = {
 
 type Work<T> = (deps: BackupDeps, opened: Opened) => Promise<T>;
 
-/** No other command of this folder changes the cluster meanwhile. */
-async function alone<T>(cli: Cli, place: ClusterFolder, work: Work<T>): Promise<T> {
+/** Nobody else changes the cluster meanwhile, here or elsewhere. */
+async function alone<T>(cli: Cli, input: Input, place: ClusterFolder, work: Work<T>): Promise<T> {
   const { takeLease } = await import("@gpve/talos/folder/lease.ts");
   const lease = takeLease(place.folder, place.cluster.metadata.name);
   try {
-    return await opened(cli, place, work);
+    return await opened(cli, place, (deps, each) =>
+      withMark(cli, input, place, each, ({ signal }) => {
+        const note: BackupDeps["note"] = (event, step) => {
+          if (event === "begin") signal.throwIfAborted();
+          deps.note(event, step);
+        };
+        return work({ ...deps, note }, each);
+      }),
+    );
   } finally {
     lease.release();
   }

@@ -112,6 +112,7 @@ async function scratchPlace(cli: Cli, input: Input, place: ClusterFolder): Promi
   const text = drillFile(place.text, {
     address: input.text("ip") ?? "",
     vmid: input.number("vmid") ?? last,
+    versions: place.cluster.versions,
     bridge: input.text("bridge"),
   });
   return clusterFolderOf(place.file, text, around(cli));

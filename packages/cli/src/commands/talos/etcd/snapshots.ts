@@ -5,6 +5,7 @@ import type { Cli, CommandSpec } from "../../../command.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import { explaining, fileOf, fileOption, openFolder } from "../around.ts";
 import { findSnapshot } from "./find-snapshot.ts";
+import { takeOverOption, withMark } from "../mark.ts";
 import { needSecrets, withOpenCluster } from "../open.ts";
 
 export const talosEtcdSnapshot: CommandSpec = {
@@ -77,7 +78,7 @@ export const talosEtcdRestore: CommandSpec = {
   details:
     "Refused while etcd runs, or a control plane may still have its data. Machines must be configured: make them with apply, which stops at etcd-lost, then restore, then apply again for the others to join.",
   arguments: [{ name: "<snapshot>", about: "the file, plain or encrypted, or s3:NAME, s3:latest" }],
-  options: [fileOption],
+  options: [fileOption, takeOverOption],
   examples: [
     "talos etcd restore s3:latest",
     "talos etcd restore .deployer/prod/snapshots/etcd-20260102T030405.000Z.snapshot.age",
@@ -91,7 +92,9 @@ export const talosEtcdRestore: CommandSpec = {
       const secrets = await needSecrets(cli, place);
       const lease = takeLease(place.folder, place.cluster.metadata.name);
       try {
-        const machine = await withOpenCluster(cli, place, secrets, ({ cluster }) => cluster.restore(bytes));
+        const machine = await withOpenCluster(cli, place, secrets, (opened) =>
+          withMark(cli, input, place, opened, () => opened.cluster.restore(bytes)),
+        );
         cli.out.done(
           `etcd begins from the snapshot on ${machine}. Now: gpvectl talos apply -f ${place.file}`,
         );
