@@ -12,7 +12,6 @@ import { uuidOf } from "../../preflight/check-guests.ts";
 import { error } from "../../preflight/finding-report.ts";
 import { doing, pairs, replaced, stopping, type Rule, type Situation } from "../situation.ts";
 import { lackingTemplates, templateOf } from "./decide-templates.ts";
-import { disruption } from "./decide-disruption.ts";
 import { configured, imagePlace, type SeenGuest } from "../world.ts";
 
 /** Disks that would have to shrink are left alone, and told. */
@@ -123,17 +122,6 @@ export const changeHot: Rule = (situation) =>
     }),
   );
 
-/** The rest takes effect when the machine starts again: one after another, as upgrades are. */
-export const changeCold: Rule = (situation) => {
-  const found = pairs(situation).find(
-    ({ machine, seen: { guest } }) => guest !== undefined && changesOf(situation, machine, guest).length > 0,
-  );
-  if (found?.seen.guest === undefined) return undefined;
-  const { machine, seen } = found;
-  const stop: GuestStep = { kind: "guest.stop", impact: "disruptive", ...common(machine, found.seen.guest) };
-  return disruption(situation, seen, [stop]);
-};
-
 /** Talos is on the disk: the ISO it came from must not be there when somebody changes the boot order. */
 export const detachIso: Rule = (situation) =>
   doing(
@@ -147,9 +135,13 @@ export const detachIso: Rule = (situation) =>
     }),
   );
 
-/** Whether a machine still waits for work that it was drained for. */
-export function waitsForStop(situation: Situation, machine: Machine, guest: SeenGuest | undefined): boolean {
-  return guest !== undefined && changesOf(situation, machine, guest).length > 0;
+/** Whether its guest differs in what takes effect when the machine starts again: it is brought to it while it is off. */
+export function waitsForStop(situation: Situation, machine: Machine, guest: SeenGuest): boolean {
+  return changesOf(situation, machine, guest).length > 0;
+}
+
+export function stopStep(machine: Machine, guest: SeenGuest): GuestStep {
+  return { kind: "guest.stop", impact: "disruptive", ...common(machine, guest) };
 }
 
 function newSteps(situation: Situation, machine: Machine): readonly GuestStep[] {

@@ -2,7 +2,6 @@
 // about the world as it would be, and whoever resumes after a crash asks it about the world as it is.
 import { changeBalancer, makeBalancer, removeBalancer } from "./decide-balancer.ts";
 import {
-  changeCold,
   changeHot,
   detachIso,
   makeGuests,
@@ -27,7 +26,8 @@ import {
   removeStale,
 } from "./decide-beginning.ts";
 import { removeOne, resetOne } from "./decide-removal.ts";
-import { reconfigure, recordRotated, uncordon, upgradeKubernetes, upgradeTalos } from "./decide-upgrades.ts";
+import { reconfigure, recordRotated, rotate, uncordon, upgradeKubernetes } from "./decide-upgrades.ts";
+import { roll } from "./decide-wave.ts";
 import type { ApplyPart, Desired } from "../desired.ts";
 import { type Decision, NOTHING, type Rule } from "../situation.ts";
 import type { World } from "../world.ts";
@@ -63,9 +63,9 @@ const everything: readonly Rule[] = [
   refuseShrinking,
   removeOne,
   resetOne,
-  changeCold,
-  upgradeTalos,
   reconfigure,
+  roll,
+  rotate,
   recordRotated,
   upgradeKubernetes,
   addons,
