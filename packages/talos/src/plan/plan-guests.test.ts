@@ -128,6 +128,25 @@ test("differences are named, and changed where the machine is off", () => {
   expect(planOf(small, { guests: [hot as never] }).steps).toMatchObject([{ kind: "guest.change" }]);
 });
 
+test("name servers are changed while machines run; a way out is read when they start", () => {
+  const network = { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1" };
+  const size = { controlPlane: { count: 1 }, pools: [] };
+  const guests = made(testCluster({ ...size, network: { ...network, dns: ["10.0.0.2"] } }));
+  const steps = (more: object) =>
+    planOf(testCluster({ ...size, network: { ...network, ...more } }), { guests }).steps;
+  expect(steps({ dns: ["10.0.0.3"], search: ["lan"] })).toMatchObject([
+    {
+      kind: "guest.change",
+      impact: "safe",
+      changes: [
+        { key: "nameserver", from: "10.0.0.2", to: "10.0.0.3" },
+        { key: "searchdomain", from: null, to: "lan" },
+      ],
+    },
+  ]);
+  expect(steps({ dns: ["10.0.0.2"], gateway: "10.0.0.254" })).toEqual([]);
+});
+
 test("disks grow, and never shrink", () => {
   const [guest] = made(small);
   const sized = (size: string) =>
