@@ -18,6 +18,7 @@ import { refuseOtherDisk } from "./install-disk.ts";
 import { uuidOf } from "./observe/look-at-machine.ts";
 import type { Machines } from "./machines-port.ts";
 import { addressOf } from "./observe/observer.ts";
+import { shutDown, type ShutDownDeps } from "./shut-down.ts";
 import { readyUpgrade, type UpgradeDeps, upgradeMachine } from "./upgrade-machine.ts";
 import { configured, type SeenConfig, type World } from "./world.ts";
 
@@ -76,7 +77,7 @@ export class Actor {
       case "guest.start":
       case "guest.stop":
       case "guest.delete":
-        return this.#onPlatform(step, desired);
+        return this.#onPlatform(step, desired, world);
       case "talos.reach":
       case "etcd.join":
       case "kubernetes.reach":
@@ -109,7 +110,7 @@ export class Actor {
     }
   }
 
-  async #onPlatform(step: GuestStep, desired: Desired): Promise<void> {
+  async #onPlatform(step: GuestStep, desired: Desired, world: World): Promise<void> {
     const driver = this.#deps.drivers.get(step.provider);
     if (driver === undefined) throw new AppError("internal.error", `${step.provider} is not open`);
     switch (step.kind) {
@@ -153,7 +154,9 @@ export class Actor {
         return driver.deleteGuest(step.place);
       case "guest.stop":
         await refuseOthers(driver, desired, step.subject, step.place);
-        return driver.stop(step.place);
+        return step.comesBack === true
+          ? shutDown({ driver, ...this.#tellOff(desired, world, step.subject) }, step.place)
+          : driver.stop(step.place);
       case "guest.delete":
         await refuseOthers(driver, desired, step.subject, step.place);
         // It is ours, and the plan that was agreed to says that it goes.
@@ -287,6 +290,16 @@ export class Actor {
   #upgradeDeps(desired: Desired, world: World, name: string): UpgradeDeps {
     const { clock, registerImage } = this.#deps;
     return { clock, registerImage, member: (work) => this.#member(desired, world, name, work) };
+  }
+
+  #tellOff(desired: Desired, world: World, name: string): Pick<ShutDownDeps, "clock" | "tell"> {
+    const { uuid } = machineOf(desired, name);
+    const tell = (): Promise<void> =>
+      this.#member(desired, world, name, async (client) => {
+        await refuseForeign(client, uuid, name);
+        await client.shutdown();
+      });
+    return { clock: this.#deps.clock, tell };
   }
 
   async #member(

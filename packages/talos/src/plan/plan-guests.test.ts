@@ -320,6 +320,7 @@ test("commands say their host where there are several, and their platform", () =
     { kind: "guest.change", impact: "safe", ...common, changes },
     { kind: "template.seal", impact: "safe", ...common },
     { kind: "guest.stop", impact: "disruptive", ...common },
+    { kind: "guest.stop", impact: "disruptive", ...common, comesBack: true },
     { kind: "guest.delete", impact: "destructive", ...common },
   ];
   expect(all.map((step) => stepCommand(step, many))).toEqual([
@@ -327,9 +328,11 @@ test("commands say their host where there are several, and their platform", () =
     "pvesh set /nodes/pve2/qemu/2000/config --tags 'a;b'",
     "pvesh create /nodes/pve2/qemu/2000/template",
     "pvesh create /nodes/pve2/qemu/2000/status/stop",
+    "pvesh create /nodes/pve2/qemu/2000/status/shutdown",
     "pvesh delete /nodes/pve2/qemu/2000 --purge 1",
   ]);
-  const [, , , stop] = all;
+  const [, , , stop, away] = all;
+  expect(away && [stepCommand(away), stepText(away)]).toEqual(["qm shutdown 2000", "~ shut down prod-cp-1"]);
   expect(stop && stepCommand(stop, { ...many, hasManyProviders: true })).toBe(
     "pvesh create /nodes/pve2/qemu/2000/status/stop  # on pve",
   );

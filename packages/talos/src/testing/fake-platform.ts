@@ -97,6 +97,14 @@ export class FakePlatform {
     }
   }
 
+  /** By itself, as the machine in it does. */
+  powerOff(uuid: string): void {
+    const found = [...this.guests.values()].find(({ config }) => config["smbios1"]?.includes(uuid) === true);
+    if (found?.status !== "running") return;
+    found.status = "stopped";
+    this.onGuest("stop", found.config);
+  }
+
   #isListed(vmid: number): boolean {
     const left = this.unlisted.get(vmid) ?? 0;
     if (left > 0) this.unlisted.set(vmid, left - 1);

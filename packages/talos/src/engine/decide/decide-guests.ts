@@ -141,7 +141,7 @@ export function waitsForStop(situation: Situation, machine: Machine, guest: Seen
 }
 
 export function stopStep(machine: Machine, guest: SeenGuest): GuestStep {
-  return { kind: "guest.stop", impact: "disruptive", ...common(machine, guest) };
+  return { kind: "guest.stop", impact: "disruptive", ...common(machine, guest), comesBack: true };
 }
 
 function newSteps(situation: Situation, machine: Machine): readonly GuestStep[] {
