@@ -1,7 +1,7 @@
 // What machines that run take without being away for it, authorities and versions of Kubernetes.
 import type { Step } from "../../plan/plan-steps.ts";
 import { error } from "../../preflight/finding-report.ts";
-import { disruption } from "./decide-disruption.ts";
+import { disruption, snapshotFirst } from "./decide-disruption.ts";
 import { disruptiveStep, needsConfig, needsReboot, needsTalos, reconfigureStep } from "./machine-needs.ts";
 import { wantedKubernetes } from "../desired.ts";
 import { etcdHealth } from "../quorum.ts";
@@ -103,11 +103,11 @@ export const upgradeKubernetes: Rule = (situation) => {
   ]);
 };
 
-/** An API server that starts anew needs no empty machine, but an etcd that is well. */
+/** An API server that starts anew needs no empty machine, but an etcd that is well, and a way back. */
 function guarded(situation: Situation, { seen }: Pair, step: Step): Decision {
   const health = etcdHealth(situation.world);
   if (health !== undefined && health.problems.length > 0) {
     return stopping(error("etcd-unhealthy", seen.name, health.problems.join("; ")));
   }
-  return { steps: [step], findings: [] };
+  return snapshotFirst(situation) ?? { steps: [step], findings: [] };
 }

@@ -308,6 +308,7 @@ describe("day two", () => {
     const older = testCluster({ versions: { talos: "v1.13.9", kubernetes: "v1.35.4" } });
     const steps = names({ ...now }, madeWorld(testDesired(older)));
     expect(steps).toEqual([
+      "etcd.snapshot prod-cp-1",
       ...["prod-cp-1", "prod-cp-2", "prod-cp-3"].map((name) => `kubernetes.components ${name}`),
       ...[...made.machines.keys()].map((name) => `kubernetes.kubelet ${name}`),
     ]);
