@@ -161,6 +161,48 @@ test("disks grow, and never shrink", () => {
   expect(diskGib("a:b")).toBeUndefined();
 });
 
+test("disks and devices that the file came to want are added, and disks beside the system's grow", () => {
+  const wanted = testCluster({
+    controlPlane: {
+      count: 1,
+      machine: {
+        extraDisks: [
+          { gib: 200, storage: "ceph" },
+          { gib: 50, storage: "local-lvm" },
+        ],
+        pci: [{ mapping: "gpu0" }],
+      },
+    },
+    pools: [],
+  });
+  const [guest] = made(wanted);
+  const having = (more: object, isRunning = true) =>
+    planOf(wanted, { guests: [{ ...guest, isRunning, config: { ...guest?.config, ...more } } as never] });
+  const added = [
+    { key: "scsi1", from: null, to: "ceph:200,discard=on" },
+    { key: "scsi2", from: null, to: "local-lvm:50,discard=on" },
+    { key: "hostpci0", from: null, to: "mapping=gpu0,pcie=1" },
+  ];
+  expect(having({}, false).steps).toMatchObject([
+    { kind: "guest.change", changes: added },
+    { kind: "guest.start" },
+  ]);
+  // One that runs is emptied first, as for other cores.
+  expect(having({}).steps).toEqual([]);
+  const all = { hostpci0: "pcie=1,mapping=gpu0", scsi2: "local-lvm:vm-2000-disk-2,size=50G" };
+  expect(having({ ...all, scsi1: "ceph:vm-2000-disk-1,discard=on,size=100G" }).steps).toMatchObject([
+    { kind: "guest.resize", disk: "scsi1", gib: 200 },
+  ]);
+  expect(having({ ...all, scsi1: "ceph:vm-2000-disk-1,size=300G" }).findings).toMatchObject([
+    { id: "disk-shrinks", evidence: "scsi1 has 300 GiB, the file says 200" },
+  ]);
+  // It lies elsewhere: another disk than the one that is wanted.
+  expect(having({ ...all, scsi1: "local-lvm:vm-2000-disk-1,size=100G" })).toEqual({
+    steps: [],
+    findings: [],
+  });
+});
+
 test("only what is ours by tag and identity is seen as left over", () => {
   const config = (uuid: string, tags = "talos-prod") => ({ tags, smbios1: `uuid=${uuid}` });
   const name = "prod-worker-9";

@@ -13,6 +13,7 @@ import { checkBalancer, type CheckedBalancer } from "./check-balancer.ts";
 import { checkDevices } from "./check-devices.ts";
 import { checkFile } from "./check-file.ts";
 import { checkGuests, isOurs, type KnownGuest, readGuests, uuidOf } from "./check-guests.ts";
+import { checkHardware } from "./check-hardware.ts";
 import { checkArchives, checkOfflineImages, lackingImages } from "./check-image.ts";
 import { checkNodes } from "./check-nodes.ts";
 import { checkAccounts, checkPrivileges } from "./check-privileges.ts";
@@ -79,17 +80,20 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
           .map(({ vmid }) => vmid),
       );
       const missing = own.filter(({ vmid }) => !existing.has(vmid));
+      const hardware = checkHardware(cluster, own, seen.guests, tag);
+      const made = [...missing, ...hardware.growing];
       const front = await checkBalancer(cluster, machines, driver, seen.guests);
       const images = lackingImages(cluster, madeFromImages(cluster, own, missing, seen), seen);
       findings.push(
         ...checkVersion(provider, seen.observation),
-        ...(await checkPrivileges(cluster, provider, missing, driver)),
-        ...(await checkDevices(missing, driver)),
+        ...(await checkPrivileges(cluster, provider, made, driver)),
+        ...(await checkDevices(made, driver)),
         // One that runs has its accounts.
         ...(existing.size === 0 ? await checkAccounts(cluster, provider, driver) : []),
         ...checkPool(provider, seen.observation),
         ...checkNodes(cluster, provider, own, seen.observation, existing),
         ...checkGuests(own, seen.guests, tag),
+        ...hardware.findings,
         ...front.findings,
         ...(await checkOfflineImages(cluster, images, request.folder)),
         ...(await checkArchives(cluster, missing, request.folder)),

@@ -161,7 +161,7 @@ export class FakePlatform {
       case "GET /config":
         return guest.config;
       case "POST /config":
-        Object.assign(guest.config, values);
+        Object.assign(guest.config, withDisks(vmid, values));
         return null;
       case "POST /template":
         guest.template = 1;
@@ -231,13 +231,21 @@ export class FakePlatform {
   #create(node: string, { vmid: id = "", ...config }: Readonly<Record<string, string>>): null {
     if (this.guests.has(Number(id)))
       throw refused(500, `unable to create VM ${id} - VM ${id} already exists`);
-    const disk = config["scsi0"];
-    const made =
-      disk === undefined ? {} : { scsi0: `${disk.replace(/:(\d+)/, `:vm-${id}-disk-0,size=$1G`)}` };
-    this.guests.set(Number(id), { node, status: "stopped", config: { ...config, ...made } });
+    this.guests.set(Number(id), { node, status: "stopped", config: withDisks(Number(id), config) });
     this.onGuest("create", config);
     return null;
   }
+}
+
+/** What is asked for by its size is made. */
+function withDisks(vmid: number, config: Readonly<Record<string, string>>): Record<string, string> {
+  const own = Object.entries(config).map(([key, value]) => [
+    key,
+    /^scsi\d+$/.test(key)
+      ? value.replace(/^([^:,]+):(\d+)(?=,|$)/, `$1:vm-${vmid}-disk-${key.slice(4)},size=$2G`)
+      : value,
+  ]);
+  return Object.fromEntries(own) as Record<string, string>;
 }
 
 class Refused extends Error {

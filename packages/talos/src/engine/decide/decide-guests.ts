@@ -4,8 +4,9 @@ import { given } from "@gpve/contracts/given.ts";
 import type { Machine } from "../../cluster/machine.ts";
 import { cloneMark, cloneMode } from "../../cluster/templates.ts";
 import { imageFile, imageVolume } from "../../image/image-file.ts";
-import { compareGuest, diskGib, isHot } from "../../plan/compare-guest.ts";
-import { EMPTY_DRIVE, guestSettings, isoDrive, newGuest, SYSTEM_DISK } from "../../plan/guest-config.ts";
+import { isHot } from "../../plan/compare-guest.ts";
+import { diskSizes, guestChanges } from "../../plan/guest-changes.ts";
+import { EMPTY_DRIVE, isoDrive, newGuest, SYSTEM_DISK } from "../../plan/guest-config.ts";
 import type { GuestStep } from "../../plan/plan-steps.ts";
 import { cloneChanges } from "../../plan/template-config.ts";
 import { uuidOf } from "../../preflight/check-guests.ts";
@@ -17,16 +18,12 @@ import { configured, imagePlace, type SeenGuest } from "../world.ts";
 /** Disks that would have to shrink are left alone, and told. */
 export const refuseShrinking: Rule = (situation) => {
   const found = pairs(situation).flatMap(({ machine, seen }) => {
-    const gib = diskGib(seen.guest?.config[SYSTEM_DISK]);
-    return gib !== undefined && gib > machine.size.diskGiB
-      ? [
-          error(
-            "disk-shrinks",
-            machine.name,
-            `${SYSTEM_DISK} has ${gib} GiB, the file says ${machine.size.diskGiB}`,
-          ),
-        ]
-      : [];
+    const larger = diskSizes(machine, seen.guest?.config ?? {}).filter(
+      ({ gib, wantedGib }) => gib > wantedGib,
+    );
+    return larger.map(({ disk, gib, wantedGib }) =>
+      error("disk-shrinks", machine.name, `${disk} has ${gib} GiB, the file says ${wantedGib}`),
+    );
   });
   return found.length === 0 ? undefined : stopping(...found);
 };
@@ -208,15 +205,14 @@ function stoppedSteps(situation: Situation, machine: Machine, guest: SeenGuest):
 }
 
 function growSteps(machine: Machine, guest: SeenGuest): readonly GuestStep[] {
-  const gib = diskGib(guest.config[SYSTEM_DISK]);
-  const wanted = machine.size.diskGiB;
-  return gib === undefined || gib >= wanted
-    ? []
-    : [{ kind: "guest.resize", impact: "safe", ...common(machine, guest), disk: SYSTEM_DISK, gib: wanted }];
+  const of = common(machine, guest);
+  return diskSizes(machine, guest.config)
+    .filter(({ gib, wantedGib }) => gib < wantedGib)
+    .map(({ disk, wantedGib }) => ({ kind: "guest.resize", impact: "safe", ...of, disk, gib: wantedGib }));
 }
 
 function changesOf({ desired }: Situation, machine: Machine, guest: SeenGuest) {
-  return compareGuest(guestSettings(desired.cluster, machine), guest.config);
+  return guestChanges(desired.cluster, machine, guest.config);
 }
 
 function common(machine: Machine, { provider, place }: SeenGuest) {
