@@ -380,6 +380,13 @@ export const mutations: readonly Mutation[] = [
     tests: ["packages/domain/src/vcluster/standby/standby-plan.test.ts"],
   },
   {
+    name: "two servers give two virtual clusters the same room",
+    file: "packages/server/src/application/scheduler/placement-turns.ts",
+    find: "now?.revision !== revision",
+    replace: "now === undefined && revision !== undefined",
+    tests: ["packages/server/src/application/vcluster/placing/place-new.test.ts"],
+  },
+  {
     name: "a line to a standby is led to whoever knows its name",
     file: "packages/agent/src/infrastructure/vcluster/line/line-places.ts",
     find: "secret: secretBytes(secret), path",

@@ -34,6 +34,20 @@ export const talosMutations: readonly Mutation[] = [
     ...decided,
   },
   {
+    name: "a machine goes before the image that it is made from anew was taken",
+    file: `${DECIDE}/decide-guests.ts`,
+    find: "          ...leaving,\n",
+    replace: "",
+    tests: ["packages/talos/src/engine/fetched-image.test.ts"],
+  },
+  {
+    name: "an image that the platform fetches is held to nothing",
+    file: "packages/talos/src/image/image-source.ts",
+    find: "    pin(name, found);\n",
+    replace: "",
+    tests: ["packages/talos/src/engine/fetched-image.test.ts"],
+  },
+  {
     name: "a load balancer is deleted that is somebody else's by then",
     file: "packages/talos/src/engine/refuse-others.ts",
     find: "uuidOf(config) === uuid && wanted",

@@ -1,4 +1,5 @@
 // Wires what a node does with guests of any kind: processes, order of start and stop, snapshots, backups, figures, ends.
+import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { storageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
@@ -126,11 +127,12 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
   });
   const ha = composeNodeHa(parts, kindOf, () => processes.list() as readonly SupervisedGuest[]);
   if (ha !== undefined) looksAfter.ha = ha;
-  const ordered = allGuestsOperations(
-    rows.map((kind) => kind.ordered),
+  const ordered = allGuestsOperations({
+    kinds: rows.map((kind) => kind.ordered),
     engine,
-    (vmid) => ha?.isManaged(vmid) === true,
-  );
+    isManaged: (vmid) => ha?.isManaged(vmid) === true,
+    workers: () => Number(datacenterOptions(records())["max_workers"] ?? parts.facts().cpu.cpus),
+  });
   for (const operation of ordered) engine.register(operation);
   for (const { snapshots } of rows) registerSnapshots(engine, snapshots);
   engine.register(

@@ -39,6 +39,8 @@ export interface ComposedHa {
   /** Whether a guest may be started here now. */
   readonly mayRun: (vmid: number) => boolean;
   readonly leave: (reason: "shutdown" | "reboot", timeoutMs: number) => Promise<void>;
+  /** It was left, and the machine stays. */
+  readonly resume: () => void;
   start(signal: AbortSignal): void;
 }
 
@@ -91,6 +93,7 @@ export function composeHa(parts: HaParts): ComposedHa {
     isManaged: (vmid) => environment.isManaged(guests.sidOf(vmid)),
     mayRun: (vmid) => rounds.mayRun(vmid),
     leave: (reason, timeoutMs) => rounds.leave(reason, timeoutMs),
+    resume: () => rounds.resume(),
     start(signal) {
       if (fence.ownLease !== undefined)
         background(log, "the lease of this node", keepOwn(fence.ownLease).run(signal));

@@ -39,6 +39,7 @@ import { keepFacts } from "./infrastructure/facts/keep-facts.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { ksmShared } from "./infrastructure/facts/ksm.ts";
 import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
+import { stopBeforePower } from "./application/guest/stop-before-power.ts";
 import { leavingPower } from "./application/ha/leaving-power.ts";
 import { SystemdPower } from "./infrastructure/host/power.ts";
 import { EtcHosts } from "./infrastructure/host/etc-hosts.ts";
@@ -228,7 +229,12 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     dns: new ResolvConf(),
     hosts: new EtcHosts(),
     time: new HostTimezone(),
-    power: leavingPower({ power: new SystemdPower({ exec: runExec }), leave: guests.ha?.leave, log }),
+    power: leavingPower({
+      power: new SystemdPower({ exec: runExec }),
+      ha: guests.ha,
+      stopAll: () => stopBeforePower(engine, nodeName),
+      log,
+    }),
     report: new SystemReport({ exec: runExec, node: nodeName, version: PRODUCT_VERSION, facts: known }),
   });
   const agent = createAgent({

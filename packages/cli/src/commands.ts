@@ -81,6 +81,7 @@ import { simulateNodeLoss } from "./commands/simulate/node-loss.ts";
 import { simulatePlace } from "./commands/simulate/place.ts";
 import { talosKubeconfig, talosTalosconfig } from "./commands/talos/access.ts";
 import { talosAddonsList, talosAddonsShow, talosAddonsUpdate } from "./commands/talos/addons.ts";
+import { talosImageAccept, talosImageList } from "./commands/talos/image.ts";
 import { talosAdopt } from "./commands/talos/adopt.ts";
 import { talosApply } from "./commands/talos/apply.ts";
 import { talosBackupFiles, talosBackupUnpack } from "./commands/talos/backup/files.ts";
@@ -269,6 +270,8 @@ export const allCommands: readonly CommandSpec[] = [
   talosAddonsList,
   talosAddonsShow,
   talosAddonsUpdate,
+  talosImageList,
+  talosImageAccept,
   talosScale,
   talosUpgrade,
   talosReplace,

@@ -44,6 +44,7 @@ export const nouns: Readonly<Record<string, string>> = {
   talos: "Talos Kubernetes clusters from one file",
   "talos addons": "what is installed into a Talos cluster",
   "talos backup": "backups of a cluster's machines and of its own files, and the ways back",
+  "talos image": "images that a cluster's machines are made from, and what they are held to",
   "talos etcd": "snapshots of a Talos cluster's etcd: take, verify, restore, drill, schedule",
   "talos secrets": "a Talos cluster's secrets bundle",
   task: "running and finished work",

@@ -49,7 +49,7 @@ export interface ComposedHa {
 }
 
 export function composeHa(parts: HaParts): ComposedHa {
-  const { records, board, clock, log, nodeName, quorate, fenceCommand } = parts;
+  const { records, board, clock, log, nodeName, quorate, fenceCommand, movable } = parts;
   const nodes = (): readonly string[] =>
     records
       .collection(nodeRecords)
@@ -63,9 +63,9 @@ export function composeHa(parts: HaParts): ComposedHa {
   const hook =
     fenceCommand === undefined ? undefined : new FenceCommand(fenceCommand, { exec: parts.exec, log });
   return {
-    handlers: createHaHandlers({ config, rules, status }),
+    handlers: createHaHandlers({ config, rules, status, movable }),
     rules,
-    power: new HaPower({ records, config, rules, movable: parts.movable, engine: parts.engine }),
+    power: new HaPower({ records, config, rules, movable, engine: parts.engine }),
     register(engine) {
       for (const operation of haPowerOperations(config)) engine.register(operation);
     },

@@ -34,7 +34,7 @@ export interface ReplicasParts {
   readonly lead: Lead;
   readonly kinds: { readonly vclusterRotations: Pick<ClusterRotations, "begin"> };
   readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
-  readonly scheduler: { readonly placer: Pick<Placer, "preview"> };
+  readonly scheduler: { readonly placer: Pick<Placer, "preview" | "settle"> };
 }
 
 export interface ComposedReplicas {

@@ -100,6 +100,9 @@ export function composePhases({
   });
 }
 
+/** Nodes report every few seconds, and on a busy machine the first report takes as long. */
+const UNTOLD_MS = 10_000;
+
 /** What is served, and what engines must know of before they start: recovery needs it. */
 export function composeKinds(
   parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "calls" | "membership"> & {
@@ -128,6 +131,7 @@ export function composeKinds(
   const vclusters = new VirtualClusters({
     ...parts,
     placer: parts.scheduler.placer,
+    untoldMs: UNTOLD_MS,
     calls,
     taskEnd: ended,
     log: parts.shared.log,

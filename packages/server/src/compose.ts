@@ -112,13 +112,13 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const certificates = new ShownCertificates({ pki, files: settings.certificateFiles, clock, log });
   const journals = serverJournals(store);
   const serves = (name: string): Promise<boolean> => journals.isOwned(name);
-  const membership = new Membership({ records, clock, issuer: pki, random: randomBytes, serves });
+  const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
+  const membership = new Membership({ records, clock, issuer: pki, random: randomBytes, serves, board });
   const storageSecrets = new StorageSecrets(records, sealer);
   const storages = new StorageDefinitions(records, data.path, storageSecrets);
   await storages.ensureDefault(data.file("storage", "local"));
   if (settings.storageDefaults !== undefined)
     await keepStorageDefaults(records, settings.storageDefaults, log);
-  const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const audit = await openFileAuditLog({ dir: data.file("audit"), key: masterKey, clock, log });
 
   const taskLogs = new TaskLogFiles({ directory: data.file("tasks"), logger: log });

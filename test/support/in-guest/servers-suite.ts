@@ -105,9 +105,24 @@ function counted(name: Name): number {
   }
 }
 
-async function countsOn(name: Name): Promise<void> {
+/** What the node that runs the guest says of it, for whoever waits in vain. */
+async function saidOf(node: string, vmid: number): Promise<string> {
+  const said = await Promise.all(
+    ["info status", "info blockstats", "info registers"].map(async (command) =>
+      ask("POST", `/nodes/${node}/qemu/${vmid}/monitor`, { command }),
+    ),
+  );
+  return said.map(({ data, reason }) => String(data ?? reason)).join("\n");
+}
+
+async function countsOn(name: Name, node: string): Promise<void> {
   const before = counted(name);
-  await until(`the guest on ${name} counts on`, async () => counted(name) > before + 5);
+  try {
+    await until(`the guest on ${name} counts on`, async () => counted(name) > before + 5);
+  } catch (err) {
+    const said = `${before} before, ${counted(name)} now\n${await saidOf(node, storages[name].vmid)}`;
+    throw new Error(`${(err as Error).message}: ${said}`, { cause: err });
+  }
 }
 
 beforeAll(async () => {
@@ -153,9 +168,9 @@ describe("folders of real servers on two nodes", () => {
       });
       writeFileSync(diskFile(name), writerSector(), { flag: "r+" });
       await run(`/nodes/n1/qemu/${vmid}/status/start`);
-      await countsOn(name);
+      await countsOn(name, "n1");
       await run(`/nodes/n1/qemu/${vmid}/migrate`, { target: "n2", online: 1 });
-      await countsOn(name);
+      await countsOn(name, "n2");
       expect((await must("GET", `/nodes/n2/qemu/${vmid}/status/current`)) as object).toMatchObject({
         status: "running",
       });
@@ -184,7 +199,7 @@ describe("folders of real servers on two nodes", () => {
       okCodes: [0, 1],
     });
     expect(`${said.stdout}${said.stderr}`).toContain("lock");
-    await countsOn("nas");
+    await countsOn("nas", "n2");
   });
 
   it("hang nothing else when their server falls silent, and are back when it speaks", async () => {
@@ -213,7 +228,7 @@ describe("folders of real servers on two nodes", () => {
       await speakAgain(silent);
     }
     for (const name of names) await until(`${name} is active on n2`, async () => isActive("n2", name));
-    await countsOn("nas");
+    await countsOn("nas", "n2");
   });
 
   it("are unmounted when their definitions go", async () => {

@@ -10,9 +10,10 @@ import { storageSecrets } from "@gpve/agent/infrastructure/server-link/storage-s
 import { findSupervisor } from "@gpve/agent/infrastructure/supervisor/find-supervisor.ts";
 import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
 import { ServerLinks } from "@gpve/agent/infrastructure/server-link/server-links.ts";
+import { untilJoined } from "@gpve/agent/infrastructure/server-link/until-joined.ts";
 import { listenForServers } from "@gpve/agent/presentation/grpc/listener.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { agentCorner, plainFingerprint } from "@gpve/domain/node/record.ts";
@@ -53,8 +54,6 @@ import { agentSettings, type AgentFileSettings } from "../settings/agent-setting
 
 const OPEN_RETRY_MS = 1_000;
 const REPORT_WITHOUT_RECORDS_MS = 10_000;
-const JOIN_RETRY_MS = 1_000;
-const JOIN_GIVE_UP_MS = 120_000;
 
 export async function agent(args: readonly string[], io: Io): Promise<number> {
   const options = commandOptions("agent", args, { config: { type: "string" }, data: { type: "string" } });
@@ -202,24 +201,11 @@ async function join(
     );
   }
   const caPem = caFile === undefined ? undefined : readCaFile(caFile);
-  const end = systemClock.monotonic() + JOIN_GIVE_UP_MS;
-  for (;;) {
-    try {
-      return await identities.join({
-        endpoint,
-        token,
-        node: node.nodeName,
-        address: node.address,
-        port: node.port,
-        agentVersion: PRODUCT_VERSION,
-        ...given({ caPem }),
-      });
-    } catch (err) {
-      if (!isAppError(err, "node.unavailable") || systemClock.monotonic() > end) throw err;
-      log.warn({ err: err.message, endpoint }, "cannot join yet");
-      await systemClock.sleep(JOIN_RETRY_MS);
-    }
-  }
+  const joining = { endpoint, token, node: node.nodeName, address: node.address, port: node.port };
+  return untilJoined(
+    () => identities.join({ ...joining, agentVersion: PRODUCT_VERSION, ...given({ caPem }) }),
+    { clock: systemClock, say: (why) => log.warn({ err: why, endpoint }, "cannot join yet") },
+  );
 }
 
 function lineOver(link: ServerLink): Link {

@@ -59,7 +59,7 @@ export const vcRoutes = [
     method: "GET",
     path: "/vclusters/{name}/placement",
     summary:
-      "Where a virtual cluster is, where it would go now, and what is said of each node. Nodes are named to who has Sys.Audit on /nodes",
+      "Where a virtual cluster is, what was decided for each part of it, where it would go now, and what is said of each node. Nodes are named to who has Sys.Audit on /nodes",
     permission: privilege(tenant, "VC.Audit"),
     on,
     audit: "none",

@@ -44,7 +44,7 @@ const OF_STRATEGY: Readonly<Record<Strategy, readonly (readonly [string, number]
 };
 /** A strategy's opposite would only blunt it. */
 const INSTEAD_OF: Readonly<Partial<Record<Strategy, readonly string[]>>> = {
-  utilization: ["LeastAllocated"],
+  utilization: ["LeastAllocated", "ClusterSpread"],
 };
 const USUAL = ["BalancedAllocation", "LeastAllocated"];
 /** What a request itself prefers counts whatever is configured. */
@@ -55,6 +55,7 @@ const ASKED: readonly (readonly [string, number])[] = [
   ["TopologySpread", 2],
   ["NumaBestFit", 1],
   ["GpuBestFit", 1],
+  ["ClusterSpread", 2],
 ];
 
 /** Throws config.invalid where a name is none. */
@@ -87,10 +88,11 @@ function byStrategy(configured: readonly WeightedScore[]): Policy["scores"] {
 }
 
 function scoresFor(configured: readonly WeightedScore[], strategy: Strategy): readonly WeightedScore[] {
-  const left = configured.filter(({ score }) => INSTEAD_OF[strategy]?.includes(score.name) !== true);
-  const weights = new Map(left.map(({ score, weight }) => [score.name, weight]));
+  const isBlunting = (name: string): boolean => INSTEAD_OF[strategy]?.includes(name) === true;
+  const weights = new Map(configured.map(({ score, weight }) => [score.name, weight]));
   for (const [name, weight] of [...ASKED, ...OF_STRATEGY[strategy]])
     weights.set(name, Math.max(weight, weights.get(name) ?? 0));
+  for (const name of weights.keys()) if (isBlunting(name)) weights.delete(name);
   return scores.flatMap((score) => {
     const weight = weights.get(score.name);
     return weight === undefined ? [] : [{ score, weight }];

@@ -1,4 +1,5 @@
 // Filters that look at what is left of a node: CPU, memory, room on storages, GPUs.
+import type { PlacementRequest } from "./model.ts";
 import type { Filter } from "./plugin.ts";
 import { nodeAt } from "./plugin.ts";
 import type { ClusterState } from "./cluster-state.ts";
@@ -42,9 +43,9 @@ export const roomFilters: readonly Filter[] = [
   {
     name: "EnoughCpus",
     always: true,
-    shape: ({ request }) => request.demand.cpu,
+    shape: ({ request }) => ownCpus(request),
     prepare: (question) => {
-      const { cpu } = question.request.demand;
+      const cpu = ownCpus(question.request);
       return {
         refuses: (at) => nodeAt(question, at).cpus < cpu,
         why: (at) => `it has ${nodeAt(question, at).cpus} CPUs, and one guest cannot have ${cpu}`,
@@ -109,6 +110,11 @@ export const roomFilters: readonly Filter[] = [
     },
   },
 ];
+
+/** Workers of a virtual cluster are several, each bound by what it may use: more than the node has is a bound that none reaches. */
+function ownCpus({ kind, demand }: PlacementRequest): number {
+  return kind === "vc" ? 0 : demand.cpu;
+}
 
 /** GPUs of each node whose model the type names, as "A100" does "NVIDIA A100 80GB". */
 export function gpuColumn(state: ClusterState, type: string | undefined): Uint16Array {

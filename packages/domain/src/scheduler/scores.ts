@@ -11,6 +11,8 @@ import { gpuColumn } from "./room-filters.ts";
 
 const DEFAULT_THRESHOLD = 80;
 const ZONE = `${TOPOLOGY_PREFIX}zone`;
+/** Parts of virtual clusters. */
+const CLUSTERS = "gpve.io/kind=vc";
 
 export const scores: readonly Score[] = [
   {
@@ -109,6 +111,15 @@ export const scores: readonly Score[] = [
     },
   },
   { name: "TopologySpread", prepare: topologySpread },
+  {
+    name: "ClusterSpread",
+    prepare: ({ state, request }) => {
+      if (request.kind !== "vc") return undefined;
+      const { topology, counts } = state.counts(CLUSTERS);
+      // One more matters less where there are many: then how full nodes are says more.
+      return { fill: eachNode((at) => 100 / (1 + (counts[topology.placeOf[at] ?? -1] ?? 0))) };
+    },
+  },
   {
     name: "GpuBestFit",
     prepare: ({ state, request }) => {

@@ -34,6 +34,30 @@ describe("strategies", () => {
     expect([...state.cpuUsed]).toEqual([2, 2, 2, 2]);
   });
 
+  it("spreads virtual clusters where nodes are equal, and packs them where it fills nodes up", () => {
+    const nodes = ["n1", "n2"].map((name) => aNode(name));
+    const vc = { kind: "vc", demand: { cpu: 0, memory: 0 }, labels: { "gpve.io/kind": "vc" } } as const;
+    const state = new ClusterState(nodes);
+    const spread = placeMany(state, 6, {}, vc);
+    expect(spread.filter((node) => node === "n1")).toHaveLength(3);
+    // One more says little where a node is much fuller.
+    state.place({
+      request: aRequest("vm/9", {}, { demand: { cpu: 7, memory: 14 * GiB } }),
+      node: "n2",
+      counts: true,
+    });
+    const { verdicts } = explain(state, aRequest("vc/x", {}, vc), policy);
+    expect(verdicts[0]).toMatchObject({ node: "n1", parts: { ClusterSpread: 25 } });
+    const one = { ...vc, demand: { cpu: 1, memory: GiB } };
+    const packed = placeMany(new ClusterState(nodes), 4, { strategy: "utilization" }, one);
+    expect(new Set(packed).size).toBe(1);
+    // What its workers may use in all is no single guest's.
+    const many = aRequest("vc/y", {}, { ...vc, demand: { cpu: 12, memory: GiB } });
+    const large = new ClusterState([aNode("n1", { allocatable: { cpu: 16, memory: 16 * GiB }, cpus: 4 })]);
+    expect(decidePlacement(large, many, policy).node).toBe("n1");
+    expect(decidePlacement(large, { ...many, kind: "vm" }, policy).refused).toEqual({ EnoughCpus: 1 });
+  });
+
   it("maxSkew holds without a strategy beside it, too", () => {
     const state = new ClusterState([
       aNode("n1", { allocatable: { cpu: 64, memory: 256 * GiB } }),

@@ -10,7 +10,7 @@ const FIELDS = new Set(Object.keys(vcSchedulingFields));
 export interface ClusterScheduling {
   /** Its workers are dealt out to several nodes; absent: all are where its control plane is. */
   readonly spread?: boolean;
-  /** By which the scheduler chooses; absent: the node with the fewest clusters. */
+  /** By which the scheduler chooses; absent: as for whatever says nothing. */
   readonly rules?: SchedulingRules;
 }
 

@@ -56,14 +56,15 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
     clusterName: "test",
     names: ["localhost", "127.0.0.1"],
   });
+  const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const membership = new Membership({
     records,
     clock,
+    board,
     issuer: pki,
     random: (n) => randomBytes(n),
     serves: async () => false,
   });
-  const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const stopBoard = board.start();
   const face = composeAgentFace({
     forServers: undefined,

@@ -11,9 +11,12 @@ import {
 import type { ServiceStatus } from "@gpve/domain/ha/model.ts";
 import { leaseCollection, leaseId, nextLease } from "@gpve/domain/ha/node-lease.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import { valuesOf } from "@gpve/domain/record/collection.ts";
 import { storageCollection } from "@gpve/domain/storage/definition.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { MovableGuests } from "../application/guest/movable-guests.ts";
 import { HaConfig } from "../application/ha/ha-config.ts";
 import { HaRules } from "../application/ha/ha-rules.ts";
 import { HaStatus } from "../application/ha/ha-status.ts";
@@ -30,6 +33,7 @@ export class HaWorld {
   readonly config: HaConfig;
   readonly rules: HaRules;
   readonly status: HaStatus;
+  readonly movable: MovableGuests;
   readonly memoryOf = new Map<string, number>();
   /** Nodes that give signs of life, and carry out what they are told. */
   readonly alive = new Set(this.nodes);
@@ -52,6 +56,17 @@ export class HaWorld {
     });
     this.rules = new HaRules(records, this.config, nodes);
     this.status = new HaStatus({ records, clock, localNode: "n1", quorate: () => true, nodes });
+    const guests = records.collection(guestCollection);
+    this.movable = new MovableGuests({
+      board: this.board(),
+      ha: this.rules,
+      storages: () => valuesOf(records, storageCollection),
+      mappings: () => [],
+      guest: (vmid) => {
+        const record = guests.get(String(vmid))?.value;
+        return record && { record, config: parseVmConfig(record.conf, { vmid, digestOf: () => "" }) };
+      },
+    });
   }
 
   async guest(vmid: number, node: string, more = ""): Promise<void> {

@@ -6,8 +6,8 @@ const refuse = (): never => {
   throw new Error("nothing is done here");
 };
 
-/** Where nobody asks the scheduler: guests name their nodes, and clusters have no rules. */
-export const noPlaces = { run: refuse, keep: refuse, preview: refuse };
+/** Where nobody asks the scheduler: whatever is made names its node. */
+export const noPlaces = { run: refuse, keep: refuse, preview: refuse, settle: refuse };
 export const noExplanations = { guest: refuse, place: refuse, nodeLoss: refuse };
 export const noStories = { story: refuse };
 

@@ -6,9 +6,11 @@ import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { onTestFinished } from "vitest";
 import { cacheReader } from "../application/v1/adapter.ts";
+import { clusterDecisionsDef } from "../application/vcluster/placing/cluster-decisions.ts";
 import { clusterKeyFor } from "../application/vcluster/cluster-names.ts";
 import { VirtualClusters } from "../application/vcluster/virtual-clusters.ts";
-import { noPlaces, quietWatch } from "./quiet-kinds.ts";
+import { boardPlacer } from "./board-placer.ts";
+import { quietWatch } from "./quiet-kinds.ts";
 import { openQuotaServer, putTenants, reportOf } from "./quota-world.ts";
 
 export const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -31,7 +33,7 @@ export async function vclusterWorld() {
   let workers = 0;
   const clusters = new VirtualClusters({
     ...quietWatch,
-    placer: noPlaces,
+    placer: boardPlacer(server),
     records: server.records,
     board: server.board,
     clock,
@@ -56,6 +58,7 @@ export async function vclusterWorld() {
       .list()
       .map(({ value }) => value.name)
       .toSorted();
+  const decisions = () => server.records.collection(clusterDecisionsDef).list();
   const key = (name: string, tenant = "b") => clusterKeyFor(cacheReader(server.records), { tenant, name });
   const answers = (say: () => unknown) => {
     answer = say;
@@ -68,5 +71,5 @@ export async function vclusterWorld() {
   const ends = (say: () => Promise<void>, has: number) => {
     [task, workers] = [say, has];
   };
-  return { ...server, ends, clusters, create, names, key, asked, answers, hasVolumes, clock };
+  return { ...server, ends, clusters, create, names, decisions, key, asked, answers, hasVolumes, clock };
 }

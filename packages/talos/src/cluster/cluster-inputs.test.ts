@@ -42,6 +42,7 @@ test("the endpoint is one URL, however it is given, and a name of the certificat
       "https://k8s.example.org:6443",
       "k8s.example.org",
     ],
+    ["{ vip: 10.0.0.9, dns: k8s.example.org }", "https://k8s.example.org:6443", "k8s.example.org"],
   ] as const;
   for (const [given, url, name] of endpoints) {
     const inputs = clusterInputs(cluster(given), secrets);
@@ -49,6 +50,14 @@ test("the endpoint is one URL, however it is given, and a name of the certificat
     expect(inputs.extraSans[0]).toBe(name);
     expect(new Set(inputs.extraSans).size).toBe(inputs.extraSans.length);
   }
+});
+
+test("a VIP with a name is an address of the machines and a name of the certificates", () => {
+  const named = cluster("{ vip: 10.0.0.9, dns: k8s.example.org, extraSANs: [other] }");
+  expect(clusterInputs(named, secrets).extraSans).toEqual(["k8s.example.org", "10.0.0.9", "other"]);
+  const text = writeConfig(generateConfig("controlplane", clusterInputs(named, secrets)));
+  expect(text).toMatch(/certSANs:\n +- k8s\.example\.org\n +- 10\.0\.0\.9\n +- other\n/);
+  expect(text).toContain("endpoint: https://k8s.example.org:6443");
 });
 
 test("control planes carry work when there are no workers, or when told to", () => {

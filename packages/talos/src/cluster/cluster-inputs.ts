@@ -32,6 +32,8 @@ export function clusterInputs(
     extraSans: [
       ...new Set([
         host,
+        // Whoever cannot ask for the name asks for the address.
+        ...(endpoint.vip === undefined ? [] : [endpoint.vip]),
         ...(endpoint.front === undefined ? [] : [endpoint.front.vip]),
         ...endpoint.extraSANs,
       ]),
@@ -75,7 +77,10 @@ export function endpointUrl(cluster: Cluster, machines: readonly Machine[]): str
   return `https://${isIPv6(host) ? `[${host}]` : host}:${cluster.endpoint.port}`;
 }
 
-/** Without any of the three there is a single control plane: cluster-rules.ts has seen to it. */
+/**
+ * Without any of the three there is a single control plane, and a name beside a VIP leads to it: cluster-rules.ts has seen
+ * to it.
+ */
 function endpointAddress({ endpoint }: Pick<Cluster, "endpoint">, machines: readonly Machine[]): string {
-  return endpoint.vip ?? endpoint.loadBalancer?.address ?? endpoint.dns ?? machines[0]?.addresses[0] ?? "";
+  return endpoint.dns ?? endpoint.vip ?? endpoint.loadBalancer?.address ?? machines[0]?.addresses[0] ?? "";
 }

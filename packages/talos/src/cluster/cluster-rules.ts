@@ -1,4 +1,5 @@
 // What a schema cannot say: values that do not go together.
+import { isIP } from "node:net";
 import { contractOf } from "../contract/contracts.ts";
 import { checkKubernetesVersion } from "../contract/kubernetes-versions.ts";
 import type { FindingId } from "../findings/catalogue.ts";
@@ -81,7 +82,14 @@ const oneEndpoint: Rule = ({ endpoint, controlPlane }) => {
   const given = (["vip", "loadBalancer", "dns"] as const).filter((key) => endpoint[key] !== undefined);
   // A single control plane is reached by its own address.
   if (given.length === 1 || (given.length === 0 && controlPlane.count === 1)) return [];
-  return [problem("endpoint-ambiguous", "needs exactly one of vip, loadBalancer and dns", "endpoint")];
+  const isNamedVip = endpoint.vip !== undefined && endpoint.dns !== undefined && given.length === 2;
+  if (!isNamedVip) {
+    const message = "needs exactly one of vip, loadBalancer and dns, or vip and dns, its name";
+    return [problem("endpoint-ambiguous", message, "endpoint")];
+  }
+  return isIP(endpoint.dns ?? "") === 0
+    ? []
+    : [problem("endpoint-ambiguous", "is an address beside vip; it must be a name of it", "endpoint", "dns")];
 };
 
 const addresses: Rule = ({ network, endpoint, nodes }) => {

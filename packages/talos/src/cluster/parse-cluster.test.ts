@@ -229,7 +229,15 @@ test.each<[Readonly<Record<string, unknown>>, string]>([
   [{ "endpoint.vip": "10.0.1.9" }, "endpoint.vip is 10.0.1.9, outside the machines' network"],
   [{ "endpoint.vip": "10.0.0.1" }, "endpoint.vip is the gateway's address"],
   [{ "endpoint.vip": undefined }, "endpoint needs exactly one of vip, loadBalancer and dns"],
-  [{ "endpoint.dns": "k8s.example.org" }, "endpoint needs exactly one of"],
+  [
+    { "endpoint.dns": "k8s.example.org", "endpoint.loadBalancer": { address: "10.0.0.5" } },
+    "endpoint needs exactly one of",
+  ],
+  [
+    { "endpoint.vip": undefined, "endpoint.dns": "k8s", "endpoint.loadBalancer": { address: "10.0.0.5" } },
+    "endpoint needs exactly one of",
+  ],
+  [{ "endpoint.dns": "10.0.0.8" }, "endpoint.dns is an address beside vip; it must be a name of it"],
   [{ "vmids.worker": "2500-3500" }, "vmids.worker overlaps vmids.controlPlane"],
   [{ "vmids.worker": "3999-3000" }, "vmids.worker ends before it begins"],
   [{ pools: [{ name: "a" }, { name: "a" }] }, "pools.1.name a is there twice"],
@@ -297,6 +305,7 @@ test("what is no file of ours is refused", () => {
 test("other ways to reach the API and other platforms are taken", () => {
   const accepted: readonly Readonly<Record<string, unknown>>[] = [
     { "endpoint.vip": undefined, "endpoint.dns": "k8s.example.org" },
+    { "endpoint.dns": "k8s.example.org" },
     {
       "endpoint.vip": undefined,
       "endpoint.loadBalancer": { address: "10.0.0.5", backendsManaged: "haproxy" },

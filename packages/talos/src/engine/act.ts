@@ -6,7 +6,9 @@ import type { Machine } from "../cluster/machine.ts";
 import type { TalosMachine } from "../client/talos-client.ts";
 import { writeConfig } from "../config/config-text.ts";
 import type { ConfigDocument } from "../config/document.ts";
-import type { Driver, ImageSource, LocalImage } from "../driver/driver.ts";
+import type { Driver } from "../driver/driver.ts";
+import type { ImageSources } from "../image/cluster-images.ts";
+import { refusedImage } from "../image/refused-image.ts";
 import { drainNode, type DrainPolicy } from "../kubernetes/drain-node.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
 import type { GuestClone, GuestStep, InsideStep, KubernetesStep, Step } from "../plan/plan-steps.ts";
@@ -28,11 +30,7 @@ export interface ActDeps {
   readonly kubernetes: Kubernetes;
   readonly clock: Clock;
   readonly documents: (machine: Machine) => readonly ConfigDocument[];
-  readonly imageSource: (image: {
-    readonly name: string;
-    readonly url: string;
-    readonly content: string;
-  }) => Promise<ImageSource | LocalImage>;
+  readonly imageSource: ImageSources;
   /** Makes known to the Image Factory what a machine's installer is made of. */
   readonly registerImage: (machine: Machine) => Promise<void>;
   readonly keepSnapshot: (bytes: Buffer) => Promise<void>;
@@ -59,7 +57,13 @@ export class Actor {
     this.#deps = deps;
   }
 
-  async act(step: Step, desired: Desired, world: World): Promise<void> {
+  /** `tell`: how far a long one is. */
+  async act(
+    step: Step,
+    desired: Desired,
+    world: World,
+    tell: (note: string) => void = () => undefined,
+  ): Promise<void> {
     switch (step.kind) {
       case "template.create":
       case "template.seal":
@@ -77,7 +81,7 @@ export class Actor {
       case "guest.start":
       case "guest.stop":
       case "guest.delete":
-        return this.#onPlatform(step, desired, world);
+        return this.#onPlatform(step, desired, world, tell);
       case "talos.reach":
       case "etcd.join":
       case "kubernetes.reach":
@@ -110,19 +114,23 @@ export class Actor {
     }
   }
 
-  async #onPlatform(step: GuestStep, desired: Desired, world: World): Promise<void> {
+  async #onPlatform(
+    step: GuestStep,
+    desired: Desired,
+    world: World,
+    tell: (note: string) => void,
+  ): Promise<void> {
     const driver = this.#deps.drivers.get(step.provider);
     if (driver === undefined) throw new AppError("internal.error", `${step.provider} is not open`);
     switch (step.kind) {
       case "image.ensure": {
-        const source = await this.#deps.imageSource({
-          name: step.subject,
-          url: step.url,
-          content: step.content,
-        });
+        const { subject: name, url, content, host, storage } = step;
+        const source = await this.#deps.imageSource({ name, url, content }, tell);
         return "path" in source
-          ? driver.uploadImage(step.host, step.storage, source)
-          : driver.downloadImage(step.host, step.storage, source);
+          ? driver.uploadImage(host, storage, source)
+          : driver.downloadImage(host, storage, source).catch((err: unknown) => {
+              throw refusedImage(err, source);
+            });
       }
       case "template.create":
       case "balancer.create":
@@ -155,7 +163,7 @@ export class Actor {
       case "guest.stop":
         await refuseOthers(driver, desired, step.subject, step.place);
         return step.comesBack === true
-          ? shutDown({ driver, ...this.#tellOff(desired, world, step.subject) }, step.place)
+          ? shutDown({ driver, ...this.#asked(desired, world, step.subject) }, step.place)
           : driver.stop(step.place);
       case "guest.delete":
         await refuseOthers(driver, desired, step.subject, step.place);
@@ -292,14 +300,14 @@ export class Actor {
     return { clock, registerImage, member: (work) => this.#member(desired, world, name, work) };
   }
 
-  #tellOff(desired: Desired, world: World, name: string): Pick<ShutDownDeps, "clock" | "tell"> {
+  #asked(desired: Desired, world: World, name: string): Pick<ShutDownDeps, "clock" | "ask"> {
     const { uuid } = machineOf(desired, name);
-    const tell = (): Promise<void> =>
+    const ask = (): Promise<void> =>
       this.#member(desired, world, name, async (client) => {
         await refuseForeign(client, uuid, name);
         await client.shutdown();
       });
-    return { clock: this.#deps.clock, tell };
+    return { clock: this.#deps.clock, ask };
   }
 
   async #member(

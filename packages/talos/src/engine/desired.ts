@@ -41,6 +41,8 @@ export interface Desired {
   /** Machines to be wiped and configured anew, in this order. */
   readonly resetting: readonly string[];
   readonly addons: readonly WantedAddon[];
+  /** SHA-256 that images are held to, by name. */
+  readonly pinned?: Readonly<Record<string, string>>;
   readonly rotation?: WantedRotation | undefined;
   /** A single control plane may be away for a while. */
   readonly acceptsDowntime: boolean;

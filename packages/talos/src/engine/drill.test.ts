@@ -12,7 +12,7 @@ import { FakeWorld } from "../testing/fake-world.ts";
 import { instantClock } from "../testing/instant-clock.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { minimalFile } from "../testing/test-cluster.ts";
-import { drillFile, drillMachine, runDrill } from "./drill.ts";
+import { drillFile, drillMachine, type DrillRequest, runDrill } from "./drill.ts";
 import { OpenCluster } from "./open-cluster.ts";
 
 const clock = instantClock();
@@ -70,10 +70,7 @@ function open(text: string, kubernetes: Kubernetes, written = Number.POSITIVE_IN
   });
 }
 
-const drill = (
-  more: { readonly keeps?: boolean; readonly nodes?: readonly string[] } = {},
-  written?: number,
-) => {
+const drill = (more: Partial<Pick<DrillRequest, "keeps" | "nodes" | "images">> = {}, written?: number) => {
   const kubernetes = new RestKubernetes(restored.send);
   return runDrill({
     scratch: open(file, kubernetes, written),
@@ -86,6 +83,12 @@ const drill = (
     ...more,
   });
 };
+
+test("the scratch machine's image is the one that the cluster's own were held to", async () => {
+  const images = { "talos.qcow2": "1".repeat(64) };
+  await drill({ keeps: true, images });
+  expect(open(file, new RestKubernetes(restored.send)).lock.images).toEqual(images);
+});
 
 test("etcd begins from the snapshot in a machine of its own, which is gone after", async () => {
   const before = world.summary();

@@ -6,6 +6,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { parse, stringify } from "yaml";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
 import type { OpenCluster } from "./open-cluster.ts";
+import type { ClusterLock } from "../folder/lock-file.ts";
 import { etcdHealth } from "./quorum.ts";
 import type { StepReport } from "./run-apply.ts";
 
@@ -60,6 +61,8 @@ export interface DrillRequest {
   readonly kubernetes: Kubernetes;
   readonly machine: string;
   readonly snapshot: Buffer;
+  /** What the cluster's own images are held to. */
+  readonly images?: ClusterLock["images"];
   /** Nodes of the cluster that the snapshot is of. */
   readonly nodes: readonly string[];
   readonly now: () => number;
@@ -78,14 +81,19 @@ export interface DrillResult {
 
 /** Stopped anywhere, the next drill with the same snapshot goes on; with another one it begins anew. */
 export async function runDrill(request: DrillRequest): Promise<DrillResult> {
-  const { scratch, machine, snapshot, now, keeps } = request;
+  const { scratch, machine, snapshot, now, keeps, images } = request;
   const sha256 = createHash("sha256").update(snapshot).digest("hex");
   const options = given({ report: request.report, signal: request.signal });
   if (scratch.lock.restoring !== sha256) {
     await scratch.destroy(request.report);
     const doneAt = new Date(now()).toISOString();
     // As a cluster that lost its etcd: apply makes the machine, and begins nothing.
-    scratch.change((lock) => ({ ...lock, restoring: sha256, beginning: { machine, doneAt } }));
+    scratch.change((lock) => ({
+      ...lock,
+      restoring: sha256,
+      beginning: { machine, doneAt },
+      ...given({ images }),
+    }));
   }
   const made = await scratch.apply(options);
   const isEmpty = made.findings.length > 0 && made.findings.every(({ id }) => id === "etcd-lost");

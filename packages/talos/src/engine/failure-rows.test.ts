@@ -42,6 +42,7 @@ const rows: readonly (readonly [number, string, string])[] = [
   [14, "platform-version", "preflight/preflight.test.ts"],
   [15, "image-version-unknown", "preflight/check-network.test.ts"],
   [15, "image-source-silent", "preflight/check-network.test.ts"],
+  [15, "image-rebuilt", "engine/fetched-image.test.ts"],
   [16, "privilege-missing", "preflight/preflight.test.ts"],
   [17, "nodes share them", "preflight/check-image.test.ts"],
   [18, "vmid-taken", "preflight/preflight.test.ts"],

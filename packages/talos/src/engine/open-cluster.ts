@@ -10,9 +10,8 @@ import type { ClusterFolder } from "../folder/cluster-folder.ts";
 import { type ClusterLock, clustersBeside, lockPath, writeLock } from "../folder/lock-file.ts";
 import { keepCopies, ownFiles } from "../folder/own-files.ts";
 import type { RunJournal } from "../folder/journal.ts";
+import { clusterImages, type ImageWays } from "../image/cluster-images.ts";
 import { imageRegister } from "../image/image-register.ts";
-import { imageSource } from "../image/image-source.ts";
-import type { ArchiveRequest } from "../image/unpack-archive.ts";
 import type { Kubernetes } from "../kubernetes/kubernetes.ts";
 import { machineConfig } from "../render/machine-config.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
@@ -39,7 +38,7 @@ import { etcdHealth } from "./quorum.ts";
 import { type ApplyResult, runApply, type StepReport } from "./run-apply.ts";
 import type { SeenAddon, World } from "./world.ts";
 
-export interface ClusterDeps {
+export interface ClusterDeps extends ImageWays {
   readonly place: ClusterFolder;
   readonly secrets: SecretsBundle;
   readonly secretsFile: string;
@@ -48,9 +47,6 @@ export interface ClusterDeps {
   readonly kubernetes: Kubernetes;
   readonly clock: Clock;
   readonly journal: RunJournal;
-  /** Makes an image's schematic known where it is fetched; returns from where. */
-  readonly prepareImage: (url: string) => Promise<string>;
-  readonly unpackArchive?: (request: ArchiveRequest) => Promise<void>;
   readonly keepSnapshot: (bytes: Buffer) => Promise<NonNullable<ClusterLock["snapshot"]>>;
   readonly addons?: Addons;
   /** Seals and keeps other secrets, and uses them from then on. */
@@ -125,6 +121,7 @@ export class OpenCluster {
       replacing: (this.#lock.replacing ?? []).filter((name) => machines.some((each) => each.name === name)),
       resetting: (this.#lock.resetting ?? []).filter((name) => machines.some((each) => each.name === name)),
       addons: this.#addons.wanted,
+      pinned: this.#lock.images ?? {},
       rotation: this.#rotationOf(this.#secrets),
       acceptsDowntime,
       only,
@@ -141,7 +138,7 @@ export class OpenCluster {
     if (this.#secrets !== this.#deps.secrets) await this.#deps.keepSecrets?.(this.#secrets);
     const result = await runApply({
       observer: this.#observer,
-      actor: new Actor(this.#actDeps()),
+      actor: new Actor(this.#actDeps(options.signal)),
       journal,
       clock,
       ...given({ signal: options.signal }),
@@ -325,25 +322,21 @@ export class OpenCluster {
     this.change((lock) => ({ ...lock, beginning: { machine, doneAt } }));
   }
 
-  #actDeps(): ActDeps {
-    const { place, drivers, talos, kubernetes, clock, prepareImage, keepSnapshot } = this.#deps;
+  #actDeps(signal?: AbortSignal): ActDeps {
+    const { drivers, talos, kubernetes, clock, keepSnapshot } = this.#deps;
     return {
       drivers,
       talos,
       kubernetes,
       clock,
       documents: (machine) => this.#configOf(machine).documents,
-      imageSource: (image) =>
-        imageSource(image, {
-          cluster: place.cluster,
-          folder: place.folder,
-          pins: this.#lock.images ?? {},
-          pin: (name, sha256) =>
-            this.change((lock) => ({ ...lock, images: { ...lock.images, [name]: sha256 } })),
-          prepare: prepareImage,
-          work: join(lockPath(place.folder, place.cluster.metadata.name), "..", "images"),
-          unpack: this.#deps.unpackArchive ?? noArchives,
-        }),
+      imageSource: clusterImages({
+        ...this.#deps,
+        lock: () => this.#lock,
+        change: (change) => this.change(change),
+        now: () => clock.now(),
+        signal,
+      }),
       registerImage: this.#registerImage,
       keepSnapshot: async (bytes) => {
         const snapshot = await keepSnapshot(bytes);
@@ -390,9 +383,6 @@ export class OpenCluster {
     return { documents, parts: configParts(documents) };
   }
 }
-
-const noArchives = (): Promise<never> =>
-  Promise.reject(new AppError("internal.error", "nobody was given who unpacks archives"));
 
 export const snapshotFolder = (folder: string, cluster: string): string =>
   join(lockPath(folder, cluster), "..", "snapshots");

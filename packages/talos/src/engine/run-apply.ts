@@ -153,7 +153,8 @@ async function runStep(deps: ApplyDeps, step: Step, world: World, underway: Unde
   tell("begin");
   const heard = hearMachine(deps.listen, step, world);
   try {
-    await retryBusy(deps, step, () => actor.act(step, deps.desired(), world)).catch((err: unknown) =>
+    const work = () => actor.act(step, deps.desired(), world, (note) => tell("waiting", note));
+    await retryBusy(deps, step, work).catch((err: unknown) =>
       underway.settle(step, err, {
         clock,
         ...given({ signal: deps.signal }),

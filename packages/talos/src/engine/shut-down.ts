@@ -8,16 +8,16 @@ export interface ShutDownDeps {
   readonly driver: Driver;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   /** Throws with a finding where it must not be stopped at all. */
-  readonly tell: () => Promise<void>;
+  readonly ask: () => Promise<void>;
 }
 
 const PAUSE_MS = 2_000;
 /** Its last pods have half a minute, and its services as much. */
 const PATIENCE_MS = 180_000;
 
-export async function shutDown({ driver, clock, tell }: ShutDownDeps, place: GuestPlace): Promise<void> {
+export async function shutDown({ driver, clock, ask }: ShutDownDeps, place: GuestPlace): Promise<void> {
   try {
-    await tell();
+    await ask();
   } catch (err) {
     if (!isAppError(err) || err.data["finding"] !== undefined) throw err;
     return driver.stop(place);

@@ -88,7 +88,7 @@ export const fileFindings = {
     title: "Where the Kubernetes API is reached is not clear",
     evidence: "which of vip, loadBalancer and dns are given",
     cause: "The address is part of every certificate and kubeconfig, so there must be exactly one.",
-    fix: "Give exactly one of them. Only with a single control plane may all be left out: its own address is used.",
+    fix: "Give exactly one of them, or a VIP and in dns the name that leads to it. Only with a single control plane may all be left out: its own address is used.",
   },
   "vip-outside-network": {
     area: "network",

@@ -279,7 +279,23 @@ export const platformFindings = {
     evidence: "the file, its SHA-256, and the one that is pinned",
     cause:
       "The file in image.offlineDir was replaced or damaged since the first upload, or is not the one image.sha256 names.",
-    fix: "Put the first file back. If the new one is right, correct image.sha256, or take its line out of images in .deployer/CLUSTER/lock.json. Nothing was uploaded.",
+    fix: "Put the first file back. If the new one is right, correct image.sha256, or accept it: gpvectl talos image accept NAME. Nothing was uploaded.",
+  },
+  "image-rebuilt": {
+    area: "image",
+    title: "An image that the platform fetched is another one than the first time",
+    evidence: "the address, the SHA-256 of what came from there, and the one that is pinned",
+    cause:
+      "An Image Factory builds disk images when they are asked for, and builds one again that it no longer has; nobody promises that both are the same bytes. It may also be another factory or mirror, a transfer that broke, or somebody who changed it.",
+    fix: "Find out why. Fetch the first one from a mirror that still has it (image.mirrors), or from a folder (image.offlineDir). If the new one is right, correct image.sha256 where the file has one, else accept it: gpvectl talos image accept NAME. The platform kept nothing, and nothing was deleted.",
+  },
+  "image-not-pinned": {
+    area: "image",
+    title: "What the platform fetched is held to no checksum",
+    evidence: "when it was fetched, and why it could not be read from here",
+    cause:
+      "An image is read once from here, for its SHA-256, before the platform is told to fetch it. From here its address could not be read, so the platform took what it was given, and another node may be given something else.",
+    fix: "Set image.sha256, or gpvectl talos image accept NAME --sha256 SUM, with the sum of a file that you trust; or run gpvectl where the factory or a mirror can be read. The next fetch tries again by itself.",
   },
   "image-upload-impossible": {
     area: "image",

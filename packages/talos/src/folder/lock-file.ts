@@ -22,8 +22,10 @@ const lockSchema = Type.Object({
       addresses: Type.Array(Type.String()),
     }),
   ),
-  /** SHA-256 of images that were uploaded, by name. */
+  /** SHA-256 of images that were uploaded or fetched, by name. */
   images: Type.Optional(Type.Record(Type.String(), Type.String())),
+  /** Images that the platform fetched and that are held to nothing, for they could not be read from here. */
+  unpinned: Type.Optional(Type.Record(Type.String(), Type.Object({ at: Type.String(), why: Type.String() }))),
   /** Where etcd was begun; doneAt is null from right before it was asked for until it was seen. */
   beginning: Type.Optional(
     Type.Object({ machine: Type.String(), doneAt: Type.Union([Type.String(), Type.Null()]) }),

@@ -46,6 +46,14 @@ export function imageFile(
   };
 }
 
+/** What the file itself says of an image: pools with extensions or an architecture of their own have other images. */
+export function ownSum(cluster: ImageSettings, name: string): string | undefined {
+  const { sha256, arch, archive } = cluster.image;
+  // Of an archive it is the archive's.
+  const isOfImage = archive === null && name === imageFile(cluster, arch).name;
+  return isOfImage ? (sha256 ?? undefined) : undefined;
+}
+
 export const imageContent = ({ boot }: Pick<Cluster["image"], "boot">): ImageContent =>
   boot === "iso" ? "iso" : "import";
 

@@ -18,6 +18,13 @@ function imported(text: string, source: string) {
 }
 
 describe("talhelper", () => {
+  test("a VIP and its name come back as they were", () => {
+    const endpoint = { vip: "10.0.0.9", dns: "k8s.example.org", extraSANs: ["other.example.org"] };
+    const cluster = testCluster({ endpoint });
+    const back = imported(talconfig(cluster, machinesOf(cluster), new Map()), "talconfig.yaml");
+    expect(back.cluster.endpoint).toEqual({ ...cluster.endpoint, ...endpoint });
+  });
+
   test("what we rendered comes back as the same machines", () => {
     const cluster = testCluster({
       versions: { talos: "v1.13.9", kubernetes: "v1.35.0" },

@@ -102,8 +102,11 @@ function read(file: Tree, files: NamedFiles | undefined): ImportedCluster {
     extensions: textsOf(treeAt(customization, "systemExtensions", "officialExtensions")),
     kernelArgs: textsOf(treeAt(customization, "extraKernelArgs")),
     factory: factoryOf(file["imageFactory"]),
-    patches: [...patches.ofPlugin(), ...patches.of(file, "all")],
-    controlPlanePatches: patches.ofBoth(file["controlPlane"], ofRole("controlPlane"), "control-plane"),
+    patches: [...patches.ofPlugin("all"), ...patches.of(file, "all")],
+    controlPlanePatches: [
+      ...patches.ofPlugin("controlPlane"),
+      ...patches.ofBoth(file["controlPlane"], ofRole("controlPlane"), "control-plane"),
+    ],
     workerPatches: patches.ofBoth(file["worker"], ofRole("worker"), "worker"),
     machines: nodes.map((node, at) =>
       machine(node, file, (name) => {

@@ -57,12 +57,19 @@ export class TalconfigPatches {
     ];
   }
 
-  /** A custom network plugin's manifests are what Talos fetches by itself, as far as a patch can say it. */
-  ofPlugin(): readonly string[] {
+  /** A custom network plugin's manifests are what Talos fetches by itself: every machine is told, later control planes alone. */
+  ofPlugin(whose: "all" | "controlPlane"): readonly string[] {
     const cni = this.#file["cniConfig"];
     const urls = textsOf(treeAt(cni, "urls"));
-    if (treeAt(cni, "name") !== "custom" || urls.length === 0 || this.#minor > USUAL) return [];
-    return this.#write(CNI_PATCH, stringify({ cluster: { network: { cni: { name: "custom", urls } } } }));
+    const areDocuments = this.#minor > USUAL;
+    if (treeAt(cni, "name") !== "custom" || areDocuments !== (whose === "controlPlane")) return [];
+    if (!areDocuments && urls.length > 0)
+      return this.#write(CNI_PATCH, stringify({ cluster: { network: { cni: { name: "custom", urls } } } }));
+    const documents = urls.map((url, at) => {
+      const name = at === 0 ? "custom-cni" : `custom-cni-${at + 1}`;
+      return stringify({ apiVersion: "v1alpha1", kind: "KubeExternalManifestConfig", name, url });
+    });
+    return this.#write(CNI_PATCH, documents.join("---\n"));
   }
 
   #write(path: string, text: string): readonly string[] {

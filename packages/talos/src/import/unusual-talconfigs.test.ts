@@ -3,6 +3,8 @@ import { parse } from "yaml";
 import { machinesOf } from "../cluster/machines.ts";
 import { parseCluster } from "../cluster/parse-cluster.ts";
 import { checkPatches } from "../render/check-patches.ts";
+import { machineConfig } from "../render/machine-config.ts";
+import { testBundle } from "../testing/test-bundle.ts";
 import { importCluster } from "./import-cluster.ts";
 import { writeImported } from "./write-imported.ts";
 
@@ -38,16 +40,14 @@ ${more}`;
     expect(machines[0]?.addresses).toEqual(["10.0.0.131"]);
   });
 
-  test("the endpoint's name beside a VIP stays a name of the API", () => {
+  test("the endpoint's name beside a VIP stays the endpoint", () => {
     const vip =
       "    networkInterfaces: [{ interface: eth0, addresses: [10.0.0.131/24], vip: { ip: 10.0.0.130 } }]";
     const at = (host: string) =>
       imported(`${head}${node(vip)}`.replace("//10.0.0.131", `//${host}`), "t.yaml");
     const { cluster, file } = at("k8s.home.lan");
-    expect(cluster.endpoint).toMatchObject({ vip: "10.0.0.130", extraSANs: ["k8s.home.lan"] });
-    expect(file).toContain(
-      "# the endpoint was k8s.home.lan; machines and kubeconfigs are told the VIP 10.0.0.130",
-    );
+    expect(cluster.endpoint).toMatchObject({ vip: "10.0.0.130", dns: "k8s.home.lan", extraSANs: [] });
+    expect(file).not.toContain("# the endpoint was");
     const own = at("10.0.0.131");
     expect(own.cluster.endpoint).toMatchObject({ vip: "10.0.0.130", extraSANs: [] });
     expect(own.file).toContain("# the endpoint was 10.0.0.131");
@@ -280,8 +280,38 @@ worker: { patches: ["cluster: {}"] }`;
     const patch =
       "cluster:\n  network:\n    cni:\n      name: custom\n      urls:\n        - https://a/cni.yaml\n";
     expect(cni(custom)).toEqual(["none", patch]);
-    expect(cni(custom, "machine: {}", "v1.14.0")).toEqual(["none", true]);
+    expect(cni("cniConfig: { name: none, urls: [https://a/cni.yaml] }")).toEqual(["none", true]);
     expect(cni("", "cluster: { network: { cni: { name: none } } }")).toEqual(["none", false]);
+  });
+
+  test("manifests of a network plugin are documents of the control planes from v1.14 on", async () => {
+    const text = `${head.replace("v1.13.2", "v1.14.0")}${node("")}
+  - { hostname: w-1, ipAddress: 10.0.0.132 }
+cniConfig: { name: custom, urls: [https://a/cni.yaml, https://a/more.yaml] }`;
+    const { cluster, machines, patchFiles, file } = imported(text, "t.yaml");
+    expect(cluster.addons.cni.type).toBe("none");
+    expect(file).not.toContain("not taken over: cniConfig");
+    const source = { cluster, machines, secrets: await testBundle(), patches: patchFiles };
+    const manifests = machines.map((machine) =>
+      machineConfig(source, machine).documents.filter(({ kind }) => kind === "KubeExternalManifestConfig"),
+    );
+    expect(manifests).toEqual([
+      [
+        {
+          apiVersion: "v1alpha1",
+          kind: "KubeExternalManifestConfig",
+          name: "custom-cni",
+          url: "https://a/cni.yaml",
+        },
+        {
+          apiVersion: "v1alpha1",
+          kind: "KubeExternalManifestConfig",
+          name: "custom-cni-2",
+          url: "https://a/more.yaml",
+        },
+      ],
+      [],
+    ]);
   });
 
   test("the network, its gateway and the MAC are those of the card with the machine's own address", () => {

@@ -104,13 +104,13 @@ nodes = { cp-1 = { ip = "192.168.1.11", cpu = 2, machine_type = "controlplane" }
   expect(imported(groups(false)).cluster.endpoint.vip).toBeUndefined();
 });
 
-test("a name that the API has beside its VIP stays one", () => {
+test("a name that the API has beside its VIP stays its own", () => {
   const { cluster } = imported(`cluster_name = "x"
 cluster_endpoint = "https://k8s.example.org:6443"
 cluster_vip = "192.168.1.50"
 gateway = "192.168.1.1"
 control_plane_count = 3`);
-  expect(cluster.endpoint).toMatchObject({ vip: "192.168.1.50", extraSANs: ["k8s.example.org"] });
+  expect(cluster.endpoint).toMatchObject({ vip: "192.168.1.50", dns: "k8s.example.org", extraSANs: [] });
 });
 
 test("tags of a role are its own", () => {

@@ -1,4 +1,5 @@
 // cluster.yaml out of what another tool said. Machines keep their names, addresses, MACs and VMIDs.
+import { isIP } from "node:net";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { stringify } from "yaml";
@@ -216,6 +217,11 @@ function endpoint(
   const isOther = hasBoth && !machines.some(({ address }) => address === endpointHost);
   const names = isOther ? [...new Set([...extraSANs, endpointHost])] : extraSANs;
   const rest = { ...given({ port }), ...unlessEmpty("extraSANs", names) };
+  // The name stays what machines and kubeconfigs are told, and the VIP where it leads to.
+  if (hasBoth && isIP(endpointHost) === 0 && contains(nodeCIDR, vip)) {
+    const others = extraSANs.filter((name) => name !== vip && name !== endpointHost);
+    return { vip, dns: endpointHost, ...given({ port }), ...unlessEmpty("extraSANs", others) };
+  }
   if (vip !== undefined) {
     if (hasBoth) {
       assumed.push(

@@ -80,7 +80,7 @@ ${insideNetworks(network)}  ipam:
     reserve: []
 
 endpoint:${vip === undefined ? " {}" : ""}
-  # Where the Kubernetes API is reached: vip, loadBalancer: { address: … } or dns${vip === undefined ? "; without one, the control plane's address" : ""}.
+  # Where the Kubernetes API is reached: vip (with dns, a name that leads to it, if there is one), loadBalancer: { address: … } or dns alone${vip === undefined ? "; without one, the control plane's address" : ""}.
 ${vip === undefined ? "" : `  vip: ${vip}\n`}
 controlPlane:
   # 1, 3 or 5

@@ -89,14 +89,17 @@ export function platformWords(step: GuestStep): readonly string[] {
 
 /** It says its host by itself. */
 function imageWords(step: ImageEnsure): readonly string[] {
+  const { sha256 } = step;
   if (step.file !== undefined) {
     const words = ["gpvectl", "storage", "upload", step.storage, step.file];
-    return words.concat(options({ node: step.host, content: step.content }));
+    const sum: GuestConfig = sha256 === undefined ? {} : { checksum: `sha256:${sha256}` };
+    return words.concat(options({ node: step.host, content: step.content, ...sum }));
   }
+  const sum: GuestConfig = sha256 === undefined ? {} : { checksum: sha256, "checksum-algorithm": "sha256" };
   return [
     "pvesh",
     "create",
     `/nodes/${step.host}/storage/${step.storage}/download-url`,
-    ...options({ content: step.content, filename: step.subject, url: step.url }),
+    ...options({ content: step.content, filename: step.subject, url: step.url, ...sum }),
   ];
 }

@@ -15,6 +15,7 @@ import { type CommandFacts, stepCommand, stepText } from "./step-text.ts";
 
 interface Given {
   readonly images?: readonly string[];
+  readonly pinned?: Desired["pinned"];
   readonly guests?: readonly {
     readonly vmid: number;
     readonly name: string;
@@ -27,7 +28,7 @@ interface Given {
 /** Machines alone; what runs in them is tested with what is decided about it. */
 function planOf(
   cluster: Cluster,
-  { images = [], guests = [] }: Given = {},
+  { images = [], guests = [], pinned = {} }: Given = {},
   only: Desired["only"] = "infrastructure",
 ) {
   const observed = {
@@ -49,7 +50,7 @@ function planOf(
       },
     })),
   };
-  const desired = testDesired(cluster, { only });
+  const desired = testDesired(cluster, { only, pinned });
   const { steps, findings } = makeTrace(desired, guestsWorld(cluster, desired.machines, [observed], 0));
   return { steps, findings };
 }
@@ -86,6 +87,20 @@ test("an image of the offline directory is uploaded", () => {
   if (step === undefined) throw new Error("no step");
   expect(stepText(step)).toBe(`+ upload ${name} to local on pve1`);
   expect(stepCommand(step)).toBe(`gpvectl storage upload local images/${name} --node pve1 --content import`);
+});
+
+test("of an image that is held to a checksum the command says it", () => {
+  const { name } = imageFile(small, "amd64");
+  const [one, other] = ["1", "2"].map((digit) => digit.repeat(64));
+  const commandOf = (cluster: Cluster): string => {
+    const [step] = planOf(cluster, { pinned: { [name]: one ?? "" } }).steps;
+    return step === undefined ? "" : stepCommand(step);
+  };
+  expect(commandOf(small)).toMatch(new RegExp(` --checksum ${one} --checksum-algorithm sha256$`));
+  const said = { ...small, image: { ...small.image, sha256: other ?? "" } };
+  expect(commandOf(said)).toContain(` --checksum ${other} `);
+  const offline = { ...small, image: { ...small.image, offlineDir: "images" } };
+  expect(commandOf(offline)).toMatch(new RegExp(` --checksum sha256:${one}$`));
 });
 
 test("an image that is there is not fetched again", () => {

@@ -29,6 +29,8 @@ export interface ImageEnsure extends Named<"image.ensure", "safe"> {
   readonly storage: string;
   readonly content: ImageContent;
   readonly url: string;
+  /** What it must be, as far as that is known before it is fetched. */
+  readonly sha256?: string;
   /** Uploaded from here instead. */
   readonly file?: string;
 }

@@ -8,7 +8,9 @@ import { cloneMode, TEMPLATE_TAG, templateUuid } from "../cluster/templates.ts";
 import { clonesOf } from "../driver/linked-clones.ts";
 import { lackingTemplates } from "../engine/decide/decide-templates.ts";
 import type { SeenTemplate } from "../engine/world.ts";
+import type { ClusterLock } from "../folder/lock-file.ts";
 import { imageContent } from "../image/image-file.ts";
+import { unpinnedImages } from "../image/image-pins.ts";
 import { checkBalancer, type CheckedBalancer } from "./check-balancer.ts";
 import { checkDevices } from "./check-devices.ts";
 import { checkFile } from "./check-file.ts";
@@ -27,6 +29,8 @@ export interface PreflightRequest {
   readonly machines: readonly Machine[];
   /** Where paths of the file are relative to. */
   readonly folder: string;
+  /** What was written down of images; absent: nothing was. */
+  readonly lock?: Pick<ClusterLock, "images" | "unpinned">;
   /** Absent: the network itself is not asked. */
   readonly probes?: Probes | undefined;
   readonly openDriver: (provider: Cluster["providers"][number]) => Promise<Driver>;
@@ -60,7 +64,10 @@ export const clusterTag = (cluster: Cluster): string => `talos-${cluster.metadat
 export async function preflight(request: PreflightRequest): Promise<PreflightResult> {
   const { cluster, machines } = request;
   const observed: ObservedProvider[] = [];
-  const findings: Finding[] = [...checkFile(cluster, machines)];
+  const findings: Finding[] = [
+    ...checkFile(cluster, machines),
+    ...unpinnedImages(cluster, machines, request.lock ?? {}),
+  ];
   const absent: Machine[] = [];
   const fronts: CheckedBalancer["absent"][number][] = [];
   let isFetching = false;

@@ -73,6 +73,28 @@ test("up to v1.11 a machine's own settings are in the v1alpha1 document", () => 
   });
 });
 
+test.each(["v1.11.0", "v1.13.9", "v1.14.0"])(
+  "the name of a VIP is the endpoint of everybody (%s)",
+  async (talos) => {
+    const given = source({ versions: { talos }, endpoint: { vip: "10.0.0.9", dns: "k8s.example.org" } });
+    const files = new Map((await renderFiles({ ...given, now: 0 })).map(({ path, text }) => [path, text]));
+    expect(parse(files.get("kubeconfig") ?? "")).toMatchObject({
+      clusters: [{ cluster: { server: "https://k8s.example.org:6443" } }],
+    });
+    const plane = files.get("nodes/prod-cp-1.yaml") ?? "";
+    expect(plane).toContain("endpoint: https://k8s.example.org:6443");
+    expect(plane).toMatch(
+      talos === "v1.11.0" ? /vip:\n +ip: 10\.0\.0\.9/ : /Layer2VIPConfig\nname: 10\.0\.0\.9/,
+    );
+    expect(plane.match(/- 10\.0\.0\.9$/gm)?.length).toBeGreaterThan(1);
+    expect(files.get("nodes/prod-worker-1.yaml")).toContain("endpoint: https://k8s.example.org:6443");
+    expect(parse(files.get("talconfig.yaml") ?? "")).toMatchObject({
+      endpoint: "https://k8s.example.org:6443",
+      additionalApiServerCertSans: ["10.0.0.9"],
+    });
+  },
+);
+
 describe.each(["v1.12.0", "v1.13.9", "v1.14.0"])("from v1.12 on (%s)", (talos) => {
   const given = () => source({ versions: { talos }, network, pools });
 

@@ -23,6 +23,9 @@ const NO_KUBE_PROXY = "cluster:\n  proxy:\n    disabled: true\n";
 export function talconfig(cluster: Cluster, machines: readonly Machine[], texts: PatchTexts): string {
   const { versions, network, endpoint, addons, talos, controlPlane, image } = cluster;
   const version = (text: string): string => text.replace(/^v?/, "v");
+  // By itself talhelper names the endpoint's host alone.
+  const named = endpoint.dns === undefined || endpoint.vip === undefined ? [] : [endpoint.vip];
+  const sans = [...new Set([...named, ...endpoint.extraSANs])];
   const head = talhelperLeaves(cluster).map((line) => `# ${line}\n`);
   const file = stringify(
     {
@@ -32,9 +35,7 @@ export function talconfig(cluster: Cluster, machines: readonly Machine[], texts:
       endpoint: endpointUrl(cluster, machines),
       domain: network.dnsDomain,
       allowSchedulingOnControlPlanes: schedulesOnControlPlanes(cluster),
-      ...(endpoint.extraSANs.length === 0
-        ? {}
-        : { additionalApiServerCertSans: endpoint.extraSANs, additionalMachineCertSans: endpoint.extraSANs }),
+      ...(sans.length === 0 ? {} : { additionalApiServerCertSans: sans, additionalMachineCertSans: sans }),
       clusterPodNets: network.podCIDRs,
       clusterSvcNets: network.serviceCIDRs,
       cniConfig: { name: addons.cni.type === "flannel" ? "flannel" : "none" },

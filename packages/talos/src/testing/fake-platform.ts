@@ -43,6 +43,8 @@ export class FakePlatform {
   pools: string[] = [];
   mappings: Record<string, unknown>[] = [];
   volumes: string[] = [];
+  /** What an address gives, by the name that it is fetched as; of others nothing is known. */
+  readonly served = new Map<string, string>();
   /** What was uploaded, by name. */
   readonly uploads = new Map<string, string>();
   /** undefined: root's own. */
@@ -130,6 +132,8 @@ export class FakePlatform {
     }
     const [, storage = ""] = /^\/storage\/([^/]+)\/download-url$/.exec(rest) ?? [];
     if (verb === "POST" && storage !== "") {
+      const served = this.served.get(values["filename"] ?? "");
+      if (served !== undefined) requireSum(served, values["checksum"]);
       this.volumes.push(`${storage}:${values["content"]}/${values["filename"]}`);
       return null;
     }
@@ -149,8 +153,7 @@ export class FakePlatform {
     { filename = "", content: kind = "", tmpfilename, checksum, bytes }: Readonly<Record<string, string>>,
   ) {
     const content = bytes ?? readFileSync(tmpfilename ?? "", "utf8");
-    const found = createHash("sha256").update(content).digest("hex");
-    if (checksum !== undefined && checksum !== found) throw refused(500, "checksum mismatch");
+    requireSum(content, checksum);
     this.volumes.push(`${storage}:${kind}/${filename}`);
     this.uploads.set(filename, content);
     return null;
@@ -258,6 +261,13 @@ class Refused extends Error {
 }
 
 const refused = (status: number, message: string): Refused => new Refused(status, message);
+
+/** As Proxmox VE says it. */
+function requireSum(content: string, wanted: string | undefined): void {
+  const got = createHash("sha256").update(content).digest("hex");
+  if (wanted !== undefined && wanted !== got)
+    throw refused(500, `checksum mismatch: got '${got}' != expect '${wanted}'`);
+}
 
 /** The platform behind the client's scripted API. */
 export class PlatformApi extends FakeApi {

@@ -19,7 +19,8 @@ export async function requestForGuests(
   ctx: RequestContext,
 ): Promise<string> {
   const vmids = vms === undefined ? undefined : splitList(vms).map(Number);
-  const paths = vmids === undefined ? ["/"] : vmids.map((vmid) => `/vms/${vmid}`);
+  // A list of none is no way around the right to power them all.
+  const paths = vmids === undefined || vmids.length === 0 ? ["/"] : vmids.map((vmid) => `/vms/${vmid}`);
   for (const path of paths) ctx.access.require(path, ["VM.PowerMgmt"]);
   const { upid } = await engine.submit({
     type,

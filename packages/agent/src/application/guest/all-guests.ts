@@ -34,16 +34,23 @@ export interface AllArgs {
   readonly force?: boolean;
   readonly timeoutSeconds?: number;
   readonly forceStop?: boolean;
+  /** How many are stopped at the same time. */
+  readonly workers?: number;
+}
+
+export interface AllGuestsDeps {
+  readonly kinds: readonly OrderedGuests[];
+  readonly engine: OperationEngine;
+  /** HA starts and stops its own: told to the node, it would undo that. */
+  readonly isManaged: (vmid: number) => boolean;
+  /** Where nobody says how many at the same time. */
+  readonly workers: () => number;
 }
 
 const STOP_SECONDS = 180;
 
-export function allGuestsOperations(
-  kinds: readonly OrderedGuests[],
-  engine: OperationEngine,
-  /** HA starts its own. */
-  isManaged: (vmid: number) => boolean,
-): readonly OperationDefinition<AllArgs>[] {
+export function allGuestsOperations(deps: AllGuestsDeps): readonly OperationDefinition<AllArgs>[] {
+  const { engine } = deps;
   const operation = (
     type: string,
     run: (ctx: StepContext<AllArgs>) => Promise<void>,
@@ -51,9 +58,8 @@ export function allGuestsOperations(
   return [
     operation("startall", async (ctx) => {
       const { force, vmids } = ctx.args;
-      const isMeant = ({ vmid, onboot }: OrderedGuest): boolean =>
-        force === true || vmids !== undefined || (onboot && !isManaged(vmid));
-      const wanted = chosen(kinds, ctx.args).filter(
+      const isMeant = ({ onboot }: OrderedGuest): boolean => force === true || vmids !== undefined || onboot;
+      const wanted = ownOfNode(deps, ctx).filter(
         (guest) => isMeant(guest) && !guest.kind.isRunning(guest.vmid),
       );
       const kindOf = kindsBy(wanted);
@@ -69,23 +75,19 @@ export function allGuestsOperations(
       }
     }),
     operation("stopall", async (ctx) => {
-      const running = runningOnes(kinds, ctx.args);
+      const running = runningOnes(ownOfNode(deps, ctx));
       const kindOf = kindsBy(running);
-      for (const group of stopGroups(running)) {
-        await Promise.all(
-          group.map(async ({ vmid, down }) => {
-            const { noun, operations } = kindOf(vmid);
-            ctx.log(`Stopping ${noun} ${vmid}`);
-            await runOne(engine, ctx, `${noun} ${vmid}`, operations.shutdown, vmid, {
-              timeoutSeconds: down ?? ctx.args.timeoutSeconds ?? STOP_SECONDS,
-              forceStop: ctx.args.forceStop ?? true,
-            });
-          }),
-        );
-      }
+      const { workers = deps.workers(), timeoutSeconds = STOP_SECONDS, forceStop = true } = ctx.args;
+      for (const group of stopGroups(running))
+        await atMost(workers, group, async ({ vmid, down }) => {
+          const { noun, operations } = kindOf(vmid);
+          ctx.log(`Stopping ${noun} ${vmid}`);
+          const args = { timeoutSeconds: down ?? timeoutSeconds, forceStop };
+          await runOne(engine, ctx, `${noun} ${vmid}`, operations.shutdown, vmid, args);
+        });
     }),
     operation("suspendall", async (ctx) => {
-      const running = runningOnes(kinds, ctx.args);
+      const running = runningOnes(chosen(deps, ctx.args));
       const kindOf = kindsBy(running);
       for (const { vmid } of stopOrder(running)) {
         const { noun, operations } = kindOf(vmid);
@@ -117,17 +119,39 @@ async function runOne(
   if (ended.state !== "done") ctx.warn(`${label}: ${ended.error ?? ended.state}`);
 }
 
-function chosen(kinds: readonly OrderedGuests[], { vmids }: AllArgs): OrderedGuest[] {
+/** Those under HA only where they are named. */
+function chosen({ kinds, isManaged }: AllGuestsDeps, { vmids }: AllArgs): OrderedGuest[] {
   return kinds.flatMap((kind) =>
     kind
       .list()
-      .filter(({ vmid }) => vmids === undefined || vmids.includes(vmid))
+      .filter(({ vmid }) => (vmids === undefined ? !isManaged(vmid) : vmids.includes(vmid)))
       .map((guest) => ({ ...guest, kind })),
   );
 }
 
-function runningOnes(kinds: readonly OrderedGuests[], args: AllArgs): OrderedGuest[] {
-  return chosen(kinds, args).filter(({ kind, vmid }) => kind.isRunning(vmid));
+/** What becomes of those under HA is not told to the node: the server that was asked has told HA of those that are named. */
+function ownOfNode(deps: AllGuestsDeps, { args, log }: StepContext<AllArgs>): OrderedGuest[] {
+  return chosen(deps, args).filter(({ kind, vmid }) => {
+    if (!deps.isManaged(vmid)) return true;
+    log(`${kind.noun} ${vmid} is under HA, which is told`);
+    return false;
+  });
+}
+
+function runningOnes(guests: readonly OrderedGuest[]): OrderedGuest[] {
+  return guests.filter(({ kind, vmid }) => kind.isRunning(vmid));
+}
+
+async function atMost<T>(
+  workers: number,
+  items: readonly T[],
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const left = [...items];
+  const worker = async (): Promise<void> => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item);
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
 }
 
 /** Orders know guests by their number alone. */

@@ -32,7 +32,7 @@ const ROUND_MS = 1_000;
 
 export class LocalRounds {
   readonly #deps: LocalRoundsDeps;
-  readonly #manager: LocalManager;
+  #manager: LocalManager;
   #ended = false;
 
   constructor(deps: LocalRoundsDeps) {
@@ -72,6 +72,12 @@ export class LocalRounds {
     this.#manager.requestShutdown(reason);
     const end = clock.monotonic() + timeoutMs;
     while (!this.#ended && clock.monotonic() < end) await clock.sleep(ROUND_MS / 4);
+  }
+
+  /** As after a start of the agent: what had left comes back, what was frozen goes on. */
+  resume(): void {
+    this.#manager = new LocalManager(this.#deps.environment.view);
+    this.#ended = false;
   }
 
   async run(signal: AbortSignal): Promise<void> {

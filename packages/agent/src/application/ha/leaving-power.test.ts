@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { leavingPower } from "./leaving-power.ts";
@@ -12,26 +13,60 @@ const fake = (told: string[], refuses = false) => ({
   },
 });
 
-test("guests under HA leave before the machine goes down, and whoever asked is answered at once", async () => {
+const never = (): never => {
+  throw new Error("must not be asked");
+};
+
+test("guests under HA leave before the others are shut down and the machine goes, and whoever asked is answered at once", async () => {
   const told: string[] = [];
-  const gone = Promise.withResolvers<void>();
+  const [gone, stopped] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const leave = (reason: string) => {
     told.push(`leave for ${reason}`);
     return gone.promise;
   };
-  await leavingPower({ power: fake(told), leave, log: silentLogger }).run("reboot");
+  const stopAll = () => {
+    told.push("stop the others");
+    return stopped.promise;
+  };
+  await leavingPower({ power: fake(told), ha: { leave, resume: never }, stopAll, log: silentLogger }).run(
+    "reboot",
+  );
   expect(told).toEqual(["leave for reboot"]);
   gone.resolve();
-  await gone.promise;
-  await Promise.resolve();
-  expect(told).toEqual(["leave for reboot", "reboot"]);
+  await setImmediate();
+  expect(told).toEqual(["leave for reboot", "stop the others"]);
+  stopped.resolve();
+  await setImmediate();
+  expect(told).toEqual(["leave for reboot", "stop the others", "reboot"]);
 });
 
-test("nothing leaves a machine that cannot go down, and without HA it goes at once", async () => {
+test("nothing leaves a machine that cannot go down", async () => {
   const told: string[] = [];
-  const leave = () => Promise.reject(new Error("must not be asked"));
-  const refusing = leavingPower({ power: fake(told, true), leave, log: silentLogger });
+  const no = () => Promise.reject(new Error("must not be asked"));
+  const refusing = leavingPower({
+    power: fake(told, true),
+    ha: { leave: no, resume: never },
+    stopAll: no,
+    log: silentLogger,
+  });
   await expect(refusing.run("shutdown")).rejects.toThrow("others use it");
-  await leavingPower({ power: fake(told), leave: undefined, log: silentLogger }).run("shutdown");
+  expect(told).toEqual([]);
+});
+
+test("a machine goes down though its guests could not be shut down", async () => {
+  const told: string[] = [];
+  const stopAll = () => Promise.reject(new Error("no records"));
+  await leavingPower({ power: fake(told), ha: undefined, stopAll, log: silentLogger }).run("shutdown");
+  await setImmediate();
   expect(told).toEqual(["shutdown"]);
+});
+
+test("HA works on where the machine was told to go and did not", async () => {
+  const told: string[] = [];
+  const nothing = (): Promise<void> => Promise.resolve();
+  const power = { require: () => undefined, run: () => Promise.reject(new Error("it is inhibited")) };
+  const ha = { leave: nothing, resume: () => void told.push("resume") };
+  await leavingPower({ power, ha, stopAll: nothing, log: silentLogger }).run("reboot");
+  await setImmediate();
+  expect(told).toEqual(["resume"]);
 });

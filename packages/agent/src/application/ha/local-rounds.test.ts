@@ -367,7 +367,7 @@ test("does nothing while no server is in reach, and goes on when one is", async 
   await running;
 });
 
-test("a node that goes down stops its guests first", async () => {
+test("a node that goes down stops its guests first, and starts them again when it stays after all", async () => {
   holds();
   guests.set("100", fakeGuest("100", true));
   await manager("started");
@@ -383,4 +383,10 @@ test("a node that goes down stops its guests first", async () => {
   await rounds.round();
   await left;
   expect(wishes.at(-1)).toBe(false);
+  await rounds.round();
+  expect([wishes.at(-1), guests.size]).toEqual([false, 0]);
+  // The machine was told to go, and did not.
+  rounds.resume();
+  await until(() => expect(guests.size).toBe(1));
+  expect(wishes.at(-1)).toBe(true);
 });

@@ -5,21 +5,25 @@ import { vcCollection } from "../vc/find-vc.ts";
 import { findVm } from "../vm/find-vm.ts";
 import { countText, verdictTable, type Explained } from "./verdicts.ts";
 
+interface Decision {
+  readonly at: string;
+  readonly by: string;
+  readonly node: string;
+  readonly lost: number;
+  readonly explanation: Explained;
+}
+
 interface ClusterStory {
   readonly nodes: readonly string[];
+  /** Absent: the server is an older one. */
+  readonly decisions?: readonly (Decision & { readonly part: string })[];
   readonly now: Explained;
 }
 
 interface Story {
   readonly id: string;
   readonly node: string;
-  readonly decision?: {
-    readonly at: string;
-    readonly by: string;
-    readonly node: string;
-    readonly lost: number;
-    readonly explanation: Explained;
-  };
+  readonly decision?: Decision;
   readonly now: Explained;
   readonly violations: readonly { readonly rule: string; readonly why: string }[];
 }
@@ -28,7 +32,7 @@ export const explainPlacement: CommandSpec = {
   name: "explain",
   summary: "say why something is where it is",
   details:
-    "What the scheduler decided when it was placed, with the score of every node or what spoke against it; what it would decide now; which rules do not hold any more. Of a virtual cluster: what would be decided now, by the scheduler where it has rules of its own (spec.scheduling), else by where the fewest are. Nodes are named to who has Sys.Audit on /nodes.",
+    "What the scheduler decided when it was placed, with the score of every node or what spoke against it; what it would decide now; which rules do not hold any more. Of a virtual cluster: of each part of it, a standby too. Nodes are named to who has Sys.Audit on /nodes.",
   arguments: [
     { name: "<kind>", about: "of what kind: vm or vc" },
     { name: "<name>", about: "VMID or name; of a virtual cluster its name, or TENANT/NAME" },
@@ -50,11 +54,7 @@ export const explainPlacement: CommandSpec = {
     cli.out.text(`VM ${vmid} is on ${story.node}.\n`);
     if (decision === undefined) cli.out.text("Nobody looked for its node: it was named.\n");
     else {
-      const lost = decision.lost === 0 ? "" : `, after ${decision.lost} places that others took first`;
-      const { strategy = "" } = decision.explanation;
-      cli.out.text(
-        `Placed on ${decision.node} at ${decision.at} for ${decision.by}, by ${strategy}${lost}: ${countText(decision.explanation)}.\n`,
-      );
+      cli.out.text(`Placed on ${decidedText(decision)}.\n`);
       cli.out.text(`\n${verdictTable(cli, decision.explanation)}`);
       if (decision.node !== story.node)
         cli.out.text(`\nIt was moved since; where HA did it, gpvectl ha explain ${vmid} says why.\n`);
@@ -74,14 +74,24 @@ async function explainCluster(cli: Cli, named: string): Promise<void> {
     cli.out.data(story);
     return;
   }
-  const { nodes, now } = story;
-  const why =
-    now.strategy === "fewest-clusters"
-      ? "It has no rules of its own: it goes where the fewest virtual clusters are, of the nodes that can have it."
-      : `It has rules of its own: it goes where the scheduler says, by ${now.strategy ?? ""}.`;
-  cli.out.text(`Virtual cluster ${named} is on ${nodes.join(", ")}.\n${why}\n`);
+  const { nodes, decisions, now } = story;
+  cli.out.text(`Virtual cluster ${named} is on ${nodes.join(", ")}.\n`);
+  if (decisions?.length === 0)
+    cli.out.text("Its node was named, or chosen by a version that did not write down why.\n");
+  for (const decision of decisions ?? []) {
+    cli.out.text(`\nIts ${decision.part} was placed on ${decidedText(decision)}.\n`);
+    cli.out.text(`\n${verdictTable(cli, decision.explanation)}`);
+    if (decision.part !== "standby" && !nodes.includes(decision.node))
+      cli.out.text("\nIt was moved since.\n");
+  }
   cli.out.text(nowText(now, nodes[0]));
   cli.out.text(`\n${verdictTable(cli, now)}`);
+}
+
+function decidedText({ node, at, by, lost, explanation }: Decision): string {
+  const beaten = lost === 0 ? "" : `, after ${lost} places that others took first`;
+  const asking = by === "" ? "" : ` for ${by}`;
+  return `${node} at ${at}${asking}, by ${explanation.strategy ?? ""}${beaten}: ${countText(explanation)}`;
 }
 
 function nowText(now: Explained, at: string | undefined): string {

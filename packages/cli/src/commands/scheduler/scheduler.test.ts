@@ -59,35 +59,37 @@ describe("explain", () => {
 });
 
 describe("explain of a virtual cluster", () => {
-  const now = {
-    ...explanation,
-    strategy: "fewest-clusters",
-    refused: { NodeFit: 1 },
-    weights: {},
-    verdicts: [
-      { node: "n1", parts: { clusters: 2 }, refusals: [] },
-      { node: "n2", refusals: [{ filter: "NodeFit", why: "it is cordoned" }] },
+  const cluster = {
+    id: "vc/shop/demo",
+    nodes: ["n1"],
+    decisions: [
+      { ...story.decision, part: "control-plane" },
+      { ...story.decision, part: "standby", node: "n2", by: "", lost: 0 },
     ],
+    now: explanation,
   };
 
-  test("tells where it would go, and how it is chosen", async () => {
-    const cluster = { id: "vc/shop/demo", nodes: ["n1", "n2"], now };
+  test("tells what was decided for each part, and where it would go now", async () => {
     ctl.api.on("GET /api/v1/tenants/shop/vclusters/demo/placement", { body: cluster });
     const { out, code } = await ctl.run(["explain", "vc", "shop/demo"]);
     expect(code).toBe(0);
-    expect(out).toContain("Virtual cluster shop/demo is on n1, n2.");
-    expect(out).toContain("the fewest virtual clusters");
+    expect(out).toContain("Virtual cluster shop/demo is on n1.");
     expect(out).toContain(
-      "Placed now, it would go to n1 again: 1 of 2 nodes could take it, 1 refused by NodeFit",
+      "Its control-plane was placed on n1 at 2026-01-01T00:00:00.000Z for joe@pve, by balanced, after 2 places that others took first: 1 of 2 nodes could take it, 1 refused by TaintToleration.",
     );
-    expect(out).toMatch(/^n1 \* .*clusters 2$/m);
-    expect(out).toMatch(/^n2 +- +NodeFit: it is cordoned$/m);
-    const ruled = { ...cluster, nodes: ["n2"], now: { ...explanation, strategy: "balanced" } };
-    ctl.api.on("GET /api/v1/vclusters/demo/placement", { body: ruled });
-    expect((await ctl.run(["explain", "vc", "demo"])).out).toContain(
-      "where the scheduler says, by balanced.",
-    );
-    expect(JSON.parse((await ctl.run(["explain", "vc", "demo", "-o", "json"])).out)).toEqual(ruled);
+    expect(out).toContain("Its standby was placed on n2 at 2026-01-01T00:00:00.000Z, by balanced: 1 of 2");
+    expect(out).toMatch(/^n2 +- +TaintToleration: its taint x:NoSchedule is not tolerated$/m);
+    expect(out).not.toContain("moved since");
+    expect(out).toContain("Placed now, it would go to n1 again: 1 of 2 nodes could take it");
+    const moved = { ...cluster, nodes: ["n3"] };
+    ctl.api.on("GET /api/v1/vclusters/demo/placement", { body: moved });
+    expect((await ctl.run(["explain", "vc", "demo"])).out.match(/moved since/g)).toHaveLength(1);
+    expect(JSON.parse((await ctl.run(["explain", "vc", "demo", "-o", "json"])).out)).toEqual(moved);
+  });
+
+  test("says where nobody looked for a node", async () => {
+    ctl.api.on("GET /api/v1/vclusters/demo/placement", { body: { ...cluster, decisions: [] } });
+    expect((await ctl.run(["explain", "vc", "demo"])).out).toContain("Its node was named");
   });
 });
 

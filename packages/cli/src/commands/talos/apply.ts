@@ -3,6 +3,7 @@ import type { StepReport } from "@gpve/talos/engine/run-apply.ts";
 import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
 import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
+import type { ClusterLock } from "@gpve/talos/folder/lock-file.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
@@ -145,20 +146,31 @@ async function apply(
     const { steps, findings, world } = await cluster.apply({ ...options, report, signal });
     await renewing;
     const isDone = findings.length === 0;
+    const unpinned = isDone ? await unpinnedOf(place, cluster.lock) : [];
     if (cli.out.forPeople && isDone) line.end(place.cluster.metadata.name);
     const checks =
       isDone && options.only === undefined
         ? await allChecks(cli, opened, world, place, { secrets: undefined, ...insideChoice(input) })
         : [];
     if (!cli.out.forPeople)
-      cli.out.data({ ok: isDone, findings: await forPrograms(findings), steps, checks });
-    else if (isDone) printChecks(cli, { checks });
-    else await printFindings(cli, findings);
+      cli.out.data({ ok: isDone, findings: await forPrograms([...findings, ...unpinned]), steps, checks });
+    else {
+      if (isDone) printChecks(cli, { checks });
+      await printFindings(cli, [...findings, ...unpinned]);
+    }
     // What was asked for is done; whether it works is what `verify` ends with.
     return isDone ? 0 : 1;
   } finally {
     await mark?.release().catch((err: unknown) => ignore(err, "a mark is void after 15 minutes by itself"));
   }
+}
+
+async function unpinnedOf(
+  { cluster, machines }: ClusterFolder,
+  lock: ClusterLock,
+): Promise<readonly Finding[]> {
+  const { unpinnedImages } = await import("@gpve/talos/image/image-pins.ts");
+  return unpinnedImages(cluster, machines, lock);
 }
 
 async function isWanted(cli: Cli, input: Input): Promise<boolean> {

@@ -2,6 +2,7 @@
 import type { Driver } from "@gpve/talos/driver/driver.ts";
 import type { OpenCluster } from "@gpve/talos/engine/open-cluster.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
+import type { ImageWays } from "@gpve/talos/image/cluster-images.ts";
 import type { Kubernetes } from "@gpve/talos/kubernetes/kubernetes.ts";
 import type { SecretsBundle } from "@gpve/talos/secrets/bundle.ts";
 import { exec } from "@gpve/kit/exec.ts";
@@ -32,8 +33,6 @@ export async function withOpenCluster<T>(
     { FileJournal, journalPath },
     { secretsPath, writeSecrets },
     { keepSnapshot },
-    { prepareImage },
-    { archiveUnpacker },
     { ClusterAddons },
     { provideAccount },
   ] = await Promise.all([
@@ -43,13 +42,11 @@ export async function withOpenCluster<T>(
     import("@gpve/talos/folder/journal.ts"),
     import("@gpve/talos/folder/secrets-store.ts"),
     import("@gpve/talos/folder/snapshot-store.ts"),
-    import("@gpve/talos/image/prepare-image.ts"),
-    import("@gpve/talos/image/unpack-archive.ts"),
     import("@gpve/talos/addon/cluster-addons.ts"),
     import("@gpve/talos/addon/provide-account.ts"),
   ]);
   const { clock } = cli.io;
-  const { cluster, machines, folder } = place;
+  const { cluster, folder } = place;
   const ways = await ClusterWays.open(place, secrets, {
     clock,
     exec,
@@ -72,8 +69,7 @@ export async function withOpenCluster<T>(
       kubernetes,
       clock,
       journal: new FileJournal(journalPath(folder, cluster.metadata.name)),
-      prepareImage: (url) => prepareImage(cluster, machines, url, fetch),
-      unpackArchive: archiveUnpacker({ fetch, exec }),
+      ...(await imageWays(cli, place)),
       keepSnapshot: (bytes) => keepSnapshot(place, bytes, clock.now(), () => snapshotBucket(cli, place)),
       keepSecrets: async (bundle) => {
         await writeSecrets(place, bundle, around(cli));
@@ -91,6 +87,20 @@ export async function withOpenCluster<T>(
     await ways.close();
     for (const driver of drivers.values()) driver.close();
   }
+}
+
+/** How images are come by from here. */
+export async function imageWays(cli: Cli, { cluster, machines }: ClusterFolder): Promise<ImageWays> {
+  const [{ prepareImage }, { archiveUnpacker }, { urlDigests }] = await Promise.all([
+    import("@gpve/talos/image/prepare-image.ts"),
+    import("@gpve/talos/image/unpack-archive.ts"),
+    import("@gpve/talos/image/url-digest.ts"),
+  ]);
+  return {
+    prepareImage: (url) => prepareImage(cluster, machines, url, fetch),
+    unpackArchive: archiveUnpacker({ fetch, exec }),
+    urlDigest: urlDigests({ fetch, clock: cli.io.clock }),
+  };
 }
 
 /** The cluster's secrets, made when there are none. */

@@ -118,7 +118,7 @@ describe("validate", () => {
     ["  dns:", "  podCIDRs: [192.168.0.0/16]\n  dns:", "networks-overlap"],
     ["endpoint: {}", "endpoint: { vip: 10.0.0.9 }", "vip-outside-network"],
     ["endpoint: {}", "endpoint: { vip: 192.168.1.1 }", "address-twice"],
-    ["endpoint: {}", "endpoint: { vip: 192.168.1.9, dns: a.b }", "endpoint-ambiguous"],
+    ["endpoint: {}", "endpoint: { vip: 192.168.1.9, dns: 192.168.1.8 }", "endpoint-ambiguous"],
     ["protect:", "nodes: { prod-cp-1: { host: pve9 } }\nprotect:", "host-unknown"],
     ["protect:", "nodes: { prod-cp-2: {} }\nprotect:", "node-unknown"],
     ["protect:", "nodes: { prod-cp-1: { vmid: 100 }, prod-worker-1: { vmid: 100 } }\nprotect:", "vmid-twice"],

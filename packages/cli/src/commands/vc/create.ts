@@ -40,7 +40,7 @@ export const vcCreate: CommandSpec = {
     },
     { flags: "--asleep", about: "make it asleep: it starts for the first time when somebody connects" },
     { flags: "--spread", about: "deal its workers out to the nodes, in one network" },
-    { flags: "--node <name>", about: "the node that shall have it (the one with the fewest)" },
+    { flags: "--node <name>", about: "the node that shall have it (where the scheduler says)" },
     { flags: "--wait", about: "return when it runs, and show every phase on the way" },
   ],
   examples: ["vc create demo --wait", "vc create shop --tenant shop --kubernetes-version 1.36"],

@@ -251,7 +251,7 @@ export const virtualClusterKind: KindDeclaration = {
       ),
       node: Type.Optional(
         Type.String({
-          description: "The node that shall have its control plane; default the one with the fewest.",
+          description: "The node that shall have its control plane; default where the scheduler says.",
         }),
       ),
     },

@@ -61,7 +61,7 @@ describe("volumes of a VM", () => {
 });
 
 describe("devices of the node", () => {
-  test("bind a VM that runs", () => {
+  test("bind a VM, and one that is stopped unless they are mapped or it is forced", () => {
     const values = {
       hostpci0: "0000:01:00.0",
       hostpci1: "mapping=gpu",
@@ -87,7 +87,12 @@ describe("devices of the node", () => {
     expect(obstaclesAt(config("usb1: host=1234:5678"), n2, running).reasons).toEqual([
       "it uses devices of its node (usb1): stop it first, or take them away",
     ]);
-    expect(obstaclesAt(config("usb1: host=1234:5678"), n2, stopped).reasons).toEqual([]);
+    const own = config("usb1: host=1234:5678", "hostpci0: mapping=gpu", "serial0: /dev/ttyS0");
+    expect(obstaclesAt(own, n2, stopped).reasons).toEqual([
+      "can't migrate VM which uses local devices: serial0, usb1",
+    ]);
+    expect(obstaclesAt(own, n2, { ...stopped, isForced: true }).reasons).toEqual([]);
+    expect(obstaclesAt(config("hostpci0: mapping=gpu"), n2, stopped).reasons).toEqual([]);
   });
 });
 

@@ -66,6 +66,8 @@ export interface MoveFacts {
   readonly cpuFlags?: readonly string[] | undefined;
   readonly storageMap?: StorageMap | undefined;
   readonly mappings?: readonly Mapping[] | undefined;
+  /** Stopped it goes without devices that only this node has. */
+  readonly isForced?: boolean | undefined;
 }
 
 const MIB = 1024 ** 2;
@@ -105,7 +107,7 @@ export function localVolumes(
   return usedVolumes(config).filter(({ storage }) => !shared.has(storage));
 }
 
-/** Keys whose devices are of this very machine: a running VM cannot take them along. */
+/** Keys whose devices are of this very machine: a VM cannot take them along, nor find them there unless they are mapped. */
 export function localResources(values: VmValues): readonly string[] {
   return Object.entries(values)
     .filter(([key, text]) => isLocalResource(key, text))
@@ -175,7 +177,15 @@ export function obstaclesAt(config: VmConfig, target: MoveTarget, facts: MoveFac
     );
   if (target.closed !== undefined) reasons.push(target.closed);
   if (facts.isRunning) reasons.push(...runningObstacles(config.values, target, facts));
+  else if (facts.isForced !== true) reasons.push(...unmappedDevices(config.values));
   return { storages: [...storages], resources: unmapped.map(({ key }) => key), reasons };
+}
+
+/** Named as devices of this very machine; PVE's words. */
+function unmappedDevices(values: VmValues): readonly string[] {
+  const mapped = new Set(mappedResources(values).map(({ key }) => key));
+  const bound = localResources(values).filter((key) => !mapped.has(key));
+  return bound.length === 0 ? [] : [`can't migrate VM which uses local devices: ${bound.join(", ")}`];
 }
 
 function unmappedAt(

@@ -70,9 +70,19 @@ test("a node is named with what it lacks: a mapped device, flags of a CPU that t
     "n3.reasons",
     expect.arrayContaining(["the CPU of node 'n3' has no aes, which the VM has now"]),
   );
-  expect(() => movable.require(100, "n3", undefined)).toThrow(
-    "the mapping 'card' has no device on node 'n3'",
-  );
+  expect(() => movable.require(100, "n3")).toThrow("the mapping 'card' has no device on node 'n3'");
+});
+
+test("one that is stopped leaves its node's own devices behind only by force", async () => {
+  await world.guest(104, "n2", "hostpci1: mapping=card\nusb1: host=1-1\nserial0: socket\n");
+  expect(movable.show("n2", 104)["not_allowed_nodes"]).toHaveProperty("n1.reasons", [
+    "can't migrate VM which uses local devices: usb1",
+  ]);
+  for (const force of [undefined, false, "0"])
+    expect(() => movable.require(104, "n1", { force })).toThrow("uses local devices: usb1");
+  for (const force of [true, 1, "1"]) expect(() => movable.require(104, "n1", { force })).not.toThrow();
+  // One that runs has them in its hands.
+  expect(() => movable.require(100, "n1", { force: true })).toThrow("it uses devices of its node");
 });
 
 test("what its disks can do is said by its node, and on which nodes they are by the server", async () => {

@@ -6,6 +6,7 @@ import { sidOf } from "@gpve/domain/ha/collections.ts";
 import type { Mapping } from "@gpve/domain/mapping/mapping.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
+import { parseBoolean } from "@gpve/domain/schema/list.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import {
   localResources,
@@ -22,6 +23,7 @@ import { sharedNodes } from "@gpve/domain/vm/migrate/shared-nodes.ts";
 import { parseStorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
+import type { RequireMovable } from "../node/guest-moves.ts";
 
 export interface MovableGuestsDeps {
   readonly board: NodeBoard;
@@ -31,6 +33,12 @@ export interface MovableGuestsDeps {
   /** undefined = there is no such guest. */
   readonly guest: (vmid: number) => { readonly record: GuestRecord; readonly config: VmConfig } | undefined;
 }
+
+/** As it came, but for what the server itself knows. */
+type MoveAsked = Parameters<RequireMovable>[2] & {
+  /** It is stopped before it goes. */
+  readonly isStopped?: boolean;
+};
 
 export interface MoveJudge {
   /** Of a resource of HA. */
@@ -113,12 +121,17 @@ export class MovableGuests {
   }
 
   /** Before a move is allowed: throws what stands in its way. What HA keeps apart is judged when it is asked to move. */
-  require(vmid: number, target: string, targetstorage: unknown): void {
+  require(vmid: number, target: string, asked: MoveAsked = {}): void {
+    const { targetstorage, force, isStopped } = asked;
     const found = this.#deps.guest(vmid);
     // What kind of guest it is and whether it is there at all is its node's to say.
     if (found?.record.type !== VM_TYPE) return;
     const storageMap = typeof targetstorage === "string" ? parseStorageMap(targetstorage) : undefined;
-    requireMovable(found.config, this.#target(target), { ...this.#facts(found.record), storageMap });
+    // Whether whoever asks may force anything is its node's to say as well.
+    const isForced = force === true || force === 1 || (typeof force === "string" && parseBoolean(force));
+    const facts = this.#facts(found.record);
+    const isRunning = facts.isRunning && isStopped !== true;
+    requireMovable(found.config, this.#target(target), { ...facts, isRunning, storageMap, isForced });
   }
 
   #facts({ node, vmid }: GuestRecord): MoveFacts {

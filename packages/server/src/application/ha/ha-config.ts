@@ -182,7 +182,8 @@ export class HaConfig {
         requireRemovable(remove, OPTIONAL_OF_GROUP, ["nodes"]);
         const kept = Object.entries(before).filter(([key]) => !remove.includes(key));
         const plain = { ...before, restricted: false, nofailback: false, comment: undefined };
-        const { comment, ...after } = { ...plain, ...Object.fromEntries(kept), ...given(options) };
+        const set = given(without(options, remove));
+        const { comment, ...after } = { ...plain, ...Object.fromEntries(kept), ...set };
         tx.put(groupCollection, name, { ...after, ...given({ comment }) });
       }),
     );
@@ -232,11 +233,14 @@ export class HaConfig {
     this.requireArmed(sid);
   }
 
+  isOn(sid: string, node: string): boolean {
+    const guest = this.#deps.records.collection(guestCollection).get(String(vmidOfSid(sid)))?.value;
+    return guest?.node === node;
+  }
+
   /** Whoever is sent where the manager sends nobody would stay where it is, and only the manager's log would say so. */
   requireTaker(sid: string, node: string): void {
     this.requireNode(node);
-    const guest = this.#deps.records.collection(guestCollection).get(String(vmidOfSid(sid)))?.value;
-    if (guest?.node === node) throw conflict(`resource '${sid}' is on node '${node}' already`);
     if (this.#deps.isOffline(node)) throw conflict(`cannot move '${sid}': node '${node}' is not online`);
     const why = this.whyClosed(sid, node);
     if (why !== undefined) throw conflict(why);
@@ -282,7 +286,8 @@ export class HaConfig {
       throw refused(`service '${sid}' in error state, must be disabled and fixed first`);
   }
 
-  #changed(tx: Tx, before: HaResource, options: HaResourceOptions, remove: readonly string[]): HaResource {
+  #changed(tx: Tx, before: HaResource, asked: HaResourceOptions, remove: readonly string[]): HaResource {
+    const options = without(asked, remove);
     const { group, comment } = options;
     if (group !== undefined && tx.get(groupCollection, group) === undefined)
       throw refused(`HA group '${group}' does not exist`);
@@ -305,6 +310,11 @@ export class HaConfig {
   #all<T>(def: CollectionDef<T>): readonly T[] {
     return valuesOf(this.#deps.records, def);
   }
+}
+
+/** PVE sets and then deletes: what `delete` names is gone, whatever else the request says of it. */
+function without<T extends object>(options: T, remove: readonly string[]): Partial<T> {
+  return Object.fromEntries(Object.entries(options).filter(([key]) => !remove.includes(key))) as Partial<T>;
 }
 
 /** PVE's texts for what `delete` names. */

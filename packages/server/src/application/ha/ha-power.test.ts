@@ -1,18 +1,15 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { commandCollection, resourceCollection } from "@gpve/domain/ha/collections.ts";
-import { valuesOf } from "@gpve/domain/record/collection.ts";
+import { newReplicationJob, replicationCollection } from "@gpve/domain/replication/replication-job.ts";
 import { storageCollection } from "@gpve/domain/storage/definition.ts";
-import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { HaWorld } from "../../testing/ha-world.ts";
-import { MovableGuests } from "../guest/movable-guests.ts";
 import type { Asking } from "../node/call-agent.ts";
 import { HaPower, haPowerOperations } from "./ha-power.ts";
 
 let world: HaWorld;
 let divert: (route: string, params?: object, source?: "form" | "json") => Promise<string | undefined>;
-let movable: MovableGuests;
+let denied: string | undefined;
 let close: () => Promise<void>;
 const vm = "/nodes/{node}/qemu/{vmid}";
 const to = (target: string) => ({ target, online: true });
@@ -23,32 +20,26 @@ beforeEach(async () => {
   const { engine } = testEngine();
   for (const operation of haPowerOperations(world.config)) engine.register(operation);
   await engine.start();
-  const guests = world.records.collection(guestCollection);
-  movable = new MovableGuests({
-    board: world.board(),
-    ha: world.rules,
-    storages: () => valuesOf(world.records, storageCollection),
-    mappings: () => [],
-    guest: (vmid) => {
-      const record = guests.get(String(vmid))?.value;
-      return record && { record, config: parseVmConfig(record.conf, { vmid, digestOf: () => "" }) };
-    },
-  });
   const power = new HaPower({
     records: world.records,
     config: world.config,
     rules: world.rules,
-    movable,
+    movable: world.movable,
     engine,
   });
   let requests = 0;
+  denied = undefined;
+  const access = {
+    require: (path: string) => {
+      if (path === denied) throw new Error(`not for ${path}`);
+    },
+  };
   divert = async (route, more = {}, source = "json") => {
-    const ctx = { actor: { authid: "joe@pve" }, requestId: `r${requests++}` } as unknown as Asking;
+    const ctx = { actor: { authid: "joe@pve" }, access, requestId: `r${requests++}` } as unknown as Asking;
     const params = { node: "n2", vmid: "100", ...more };
     const reply = await power.divert(route, { params, source }, ctx);
-    if (reply === undefined) return undefined;
-    await engine.wait([...engine.list()].at(-1)?.id ?? "");
-    return String(reply.data);
+    for (const { id } of engine.list()) await engine.wait(id);
+    return reply && String(reply.data);
   };
   close = async () => {
     await engine.stop();
@@ -148,6 +139,18 @@ test("a guest under HA is deleted only with what is known of it, which stays unt
   expect(await divert(`DELETE ${vm}`, { vmid: "101" })).toBeUndefined();
 });
 
+test("a guest with a replication job is deleted only with the job and its copy", async () => {
+  const job = newReplicationJob("100-0", "n3", {}, 0);
+  await world.records.transact((tx) => tx.put(replicationCollection, job.id, job));
+  for (const purge of [undefined, false])
+    await expect(divert(`DELETE ${vm}`, { purge })).rejects.toMatchObject({
+      pveStatus: 500,
+      message: "There is a replication job '100-0' for guest '100' - Please remove that first.",
+    });
+  expect(await divert(`DELETE ${vm}`, { purge: "1" }, "form")).toBeUndefined();
+  expect(await divert(`DELETE ${vm}`, { vmid: "101" })).toBeUndefined();
+});
+
 test("what a form says is read as the node would read it, and refused as there", async () => {
   await world.config.addResource("100", undefined, {});
   expect(await divert(`POST ${vm}/status/stop`, { skiplock: "1" }, "form")).toBeUndefined();
@@ -163,6 +166,25 @@ test("what a form says is read as the node would read it, and refused as there",
       pveStatus: 400,
       errors: { [name]: expect.any(String) },
     });
+});
+
+test("of guests of a node that are named for start and stop, HA is told of its own, and the node asked for the others", async () => {
+  await world.guest(102, "n3");
+  await world.guest(103, "n2", "startup: order=1,down=9\n");
+  for (const sid of ["100", "102", "103"]) await world.config.addResource(sid, undefined, {});
+  const stopAll = "POST /nodes/{node}/stopall";
+  const states = () => world.config.resources().map(({ sid, state }) => `${sid} ${state}`);
+  expect(await divert(stopAll, { vmid: undefined })).toBeUndefined();
+  expect(await divert("POST /nodes/{node}/suspendall", { vmid: undefined, vms: "100" })).toBeUndefined();
+  expect(world.commands()).toEqual([]);
+  expect(await divert(stopAll, { vmid: undefined, vms: "100,101,102,103" }, "form")).toBeUndefined();
+  expect(states()).toEqual(["vm:100 stopped", "vm:102 started", "vm:103 stopped"]);
+  expect(world.commands()).toEqual(["stop vm:100 180", "stop vm:103 9"]);
+  expect(await divert("POST /nodes/{node}/startall", { vmid: undefined, vms: "100" })).toBeUndefined();
+  expect(states()).toEqual(["vm:100 started", "vm:102 started", "vm:103 stopped"]);
+  denied = "/vms/101";
+  await expect(divert(stopAll, { vmid: undefined, vms: "100,101" })).rejects.toThrow("/vms/101");
+  expect(states()[0]).toBe("vm:100 started");
 });
 
 test("a move is refused for what its node would refuse it for, in its words", async () => {
@@ -195,11 +217,11 @@ test("one with a disk or a disc that only its node has is not sent anywhere, how
   const why = "HA does not move 'vm:100' to node 'n3': ide2 is on storage local, which is not shared";
   await expect(divert(`POST ${vm}/migrate`, to("n3"))).rejects.toThrow(why);
   expect(() => world.config.requireTaker("vm:100", "n3")).toThrow(why);
-  expect(movable.show("n2", 100)["not_allowed_nodes"]).toMatchObject({ n3: { reasons: [why] } });
+  expect(world.movable.show("n2", 100)["not_allowed_nodes"]).toMatchObject({ n3: { reasons: [why] } });
   expect(world.commands()).toEqual([]);
   // Its node takes along what it has.
   await world.config.setResource("100", { state: "ignored" }, { remove: [], digest: undefined });
-  expect(movable.show("n2", 100)["allowed_nodes"]).toEqual(["n1", "n3"]);
+  expect(world.movable.show("n2", 100)["allowed_nodes"]).toEqual(["n1", "n3"]);
 });
 
 test("one under HA does not leave for another cluster", async () => {

@@ -8,14 +8,18 @@ import {
   vmidOfSid,
   type HaResource,
 } from "@gpve/domain/ha/collections.ts";
+import { readStartup } from "@gpve/domain/guest/startup-order.ts";
 import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
 import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
+import { vmConfigOf } from "@gpve/domain/quota/guest-demand.ts";
+import { splitList } from "@gpve/domain/schema/list.ts";
 import { requireValidCall } from "@gpve/domain/schema/validate-params.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Asking, Params, SentParams } from "../node/call-agent.ts";
 import type { MovableGuests } from "../guest/movable-guests.ts";
+import { requireNoReplication } from "../replication/replication-jobs.ts";
 import type { HaConfig } from "./ha-config.ts";
 import type { HaRules } from "./ha-rules.ts";
 
@@ -34,9 +38,18 @@ interface Wish {
   readonly command?: string;
 }
 
+interface Told {
+  readonly type: string;
+  readonly wish: Wish;
+}
+
+/** For each of several to shut down, where nobody says how long. */
+const STOP_SECONDS = 180;
+
 const ROUTE = /^POST \/nodes\/\{node\}\/(?:qemu|lxc)\/\{vmid\}\/(status\/(?:start|stop|shutdown)|migrate)$/;
 
 const DESTROY = /^DELETE \/nodes\/\{node\}\/(?:qemu|lxc)\/\{vmid\}$/;
+const SEVERAL = /^POST \/nodes\/\{node\}\/(startall|stopall)$/;
 const LEAVE = /^POST \/nodes\/\{node\}\/(?:qemu|lxc)\/\{vmid\}\/remote_migrate$/;
 
 /** One for each of PVE's task types. */
@@ -73,30 +86,57 @@ export class HaPower {
     { params: sent, source }: SentParams,
     ctx: Asking,
   ): Promise<AgentReply | undefined> {
+    const several = SEVERAL.exec(route)?.[1];
+    if (several !== undefined) await this.#tellNamed(several, requireValidCall(route, sent, source), ctx);
     const verb = ROUTE.exec(route)?.[1];
     const [destroys, leaves] = [DESTROY.test(route), LEAVE.test(route)];
     if (verb === undefined && !destroys && !leaves) return undefined;
     const guest = this.#guest(Number(sent["vmid"]));
-    const resource = guest === undefined ? undefined : this.#deps.config.find(guest);
-    if (resource === undefined) return undefined;
+    if (guest === undefined) return undefined;
+    const resource = this.#deps.config.find(guest);
+    if (resource === undefined && !destroys) return undefined;
     // As its node would read them: a form says "1" and means true.
     const { compression: _ours, ...asked } = sent;
     const params = requireValidCall(route, asked, source);
-    if (destroys && params["purge"] !== true) throw needsPurge(resource);
+    if (destroys && params["purge"] !== true) {
+      if (resource !== undefined) throw needsPurge(resource);
+      requireNoReplication(this.#deps.records, guest.vmid);
+    }
+    if (resource === undefined) return undefined;
     // It ends stopped and locked here: HA would start it again, or elsewhere, while it runs in the other cluster.
     if (leaves && resource.state !== "ignored")
       throw parameterError({ vmid: "cannot migrate HA-managed VM to remote cluster" });
     if (verb === undefined || params["skiplock"] === true || this.#isLeftAlone(resource)) return undefined;
-    const { type, wish } = this.#wish(verb, resource, params);
+    return { data: await this.#submit(this.#wish(verb, resource, params), ctx, ctx.requestId) };
+  }
+
+  async #submit({ type, wish }: Told, ctx: Asking, requestId: string): Promise<string> {
     const { upid } = await this.#deps.engine.submit({
       type,
-      resources: [`ha/${resource.sid}`],
+      resources: [`ha/${wish.sid}`],
       args: wish,
-      subject: String(vmidOfSid(resource.sid)),
+      subject: String(vmidOfSid(wish.sid)),
       ...askedBy(ctx),
-      requestId: ctx.requestId,
+      requestId,
     });
-    return { data: upid };
+    return upid;
+  }
+
+  /** Of guests of a node that are named for start or stop: the node does so with the others, and leaves out those under HA. */
+  async #tellNamed(several: string, { node, vms, timeout }: Params, ctx: Asking): Promise<void> {
+    const vmids = typeof vms === "string" ? splitList(vms).map(Number) : [];
+    // As the node will for all of them, before it begins with one.
+    for (const vmid of vmids) ctx.access.require(`/vms/${vmid}`, ["VM.PowerMgmt"]);
+    for (const vmid of vmids) {
+      const guest = this.#guest(vmid);
+      if (guest === undefined || guest.node !== node) continue;
+      const resource = this.#deps.config.find(guest);
+      if (resource === undefined || this.#isLeftAlone(resource)) continue;
+      const { down } = readStartup(vmConfigOf(guest).values["startup"] ?? "");
+      const seconds = { timeout: down ?? timeout ?? STOP_SECONDS };
+      const verb = several === "startall" ? "status/start" : "status/shutdown";
+      await this.#submit(this.#wish(verb, resource, seconds), ctx, `${ctx.requestId}/${vmid}`);
+    }
   }
 
   /** The manager would only log it. */
@@ -122,7 +162,7 @@ export class HaPower {
     return this.#deps.records.collection(guestCollection).get(String(vmid))?.value;
   }
 
-  #wish(verb: string, { sid }: HaResource, params: Params): { readonly type: string; readonly wish: Wish } {
+  #wish(verb: string, { sid }: HaResource, params: Params): Told {
     if (verb === "migrate") {
       const target = String(params["target"]);
       const text = `Requesting HA migration for ${sid} to node ${target}`;
@@ -132,7 +172,7 @@ export class HaPower {
       movable.requireReady(vmid, target, params["online"] === true);
       config.requireArmed(sid);
       this.#requireAllowed(sid, target);
-      movable.require(vmid, target, undefined);
+      movable.require(vmid, target);
       return { type: "hamigrate", wish: { sid, text, command: `migrate ${sid} ${target}` } };
     }
     if (verb === "status/start")

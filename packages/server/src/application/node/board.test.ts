@@ -29,6 +29,7 @@ beforeEach(async () => {
   membership = new Membership({
     records,
     clock,
+    board: { get: () => undefined },
     random: (n) => new Uint8Array(n),
     serves: async () => false,
     issuer: {

@@ -33,7 +33,12 @@ export interface GuestMovesDeps {
 }
 
 /** Throws what stands in the way of a move. */
-export type RequireMovable = (vmid: number, target: string, targetstorage: unknown) => void;
+/** `asked`: as it came. */
+export type RequireMovable = (
+  vmid: number,
+  target: string,
+  asked: { readonly targetstorage?: unknown; readonly force?: unknown },
+) => void;
 
 /** Methods that move guests; the parameter `target` names where to. */
 const MOVES_GUEST: ReadonlySet<string> = new Set([
@@ -150,10 +155,11 @@ export function withGuestMoves(
       if (!MOVES_GUEST.has(decision.route) || !Number.isSafeInteger(vmid) || typeof target !== "string")
         return agent.call(request, signal);
       const { compression, postcopy, ...told } = params;
+      const { targetstorage, force } = told;
       if (postcopy !== undefined) throw noPostcopy(vmid);
       const asked = onOff(compression);
       if (target === agent.node) throw parameterError({ target: "target is local node." });
-      requireMovable(vmid, target, params["targetstorage"]);
+      requireMovable(vmid, target, { targetstorage, force });
       await moves.open(agent.node, vmid, target, requestId, asked);
       return agent.call({ ...request, params: told }, signal);
     },

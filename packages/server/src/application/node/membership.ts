@@ -10,9 +10,9 @@ import {
   type JoinTokenRecord,
   type NodeRecord,
 } from "@gpve/domain/node/record.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
-import type { Records, Tx } from "@gpve/store/records/port.ts";
+import type { Tx } from "@gpve/store/records/port.ts";
 import { joinTokens, nodeRecords } from "./collections.ts";
+import { LivingNodes, type LivingNodesDeps } from "./living-nodes.ts";
 import { removeNode } from "./remove-node.ts";
 import { ServerPlaces } from "./server-places.ts";
 
@@ -27,9 +27,7 @@ export interface CertificateIssuer {
   issueAgent(csrPem: string, node: string): Promise<{ certPem: string; fingerprint: string }>;
 }
 
-export interface MembershipDeps {
-  readonly records: Records;
-  readonly clock: Clock;
+export interface MembershipDeps extends LivingNodesDeps {
   readonly issuer: CertificateIssuer;
   readonly random: (bytes: number) => Uint8Array;
   /** Whether a server of that name runs: it holds the journal of its name. */
@@ -54,10 +52,12 @@ const REFUSED = "join token is unknown, used or expired: make a new one on a ser
 export class Membership {
   readonly servers: ServerPlaces;
   readonly #deps: MembershipDeps;
+  readonly #living: LivingNodes;
   #ownNode: string | undefined;
 
   constructor(deps: MembershipDeps) {
     this.#deps = deps;
+    this.#living = new LivingNodes(deps);
     this.servers = new ServerPlaces(deps.records, deps.serves);
   }
 
@@ -257,6 +257,8 @@ export class Membership {
           `or make a join token for exactly this node to let it take its place`,
       );
     }
+    // Who repeats a join has the key that it was for: that is no other machine.
+    if (!repeat) this.#living.requireGone(tx, request.node);
     return { record, existing };
   }
 }

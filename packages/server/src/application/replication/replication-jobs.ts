@@ -18,7 +18,7 @@ import {
 } from "@gpve/domain/replication/replication-state.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
+import { alreadyThere, conflict, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { isDisabled, servesNode, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { localVolumes } from "@gpve/domain/vm/migrate/movable.ts";
@@ -213,6 +213,13 @@ export class ReplicationJobs {
   #now(): number {
     return Math.floor(this.#deps.clock.now() / 1000);
   }
+}
+
+/** Before the guest is deleted without what is known of it. PVE's text. */
+export function requireNoReplication(records: Records, vmid: number): void {
+  const job = valuesOf(records, replicationCollection).find(({ guest }) => guest === vmid);
+  if (job !== undefined)
+    throw conflict(`There is a replication job '${job.id}' for guest '${vmid}' - Please remove that first.`);
 }
 
 export function forgetJob(tx: Tx, id: string): void {

@@ -373,6 +373,25 @@ test("a move to the node that keeps the copy turns the job round, and the old co
   expect(state()?.replicas).toEqual({});
 });
 
+test("a move to a third node takes no copy away: the job goes on from there, and the VM from the copy until then", async () => {
+  await synced();
+  await records.transact((tx) => noteMove(tx, { vmid: 100, id: "m", from: "n1", to: "n3", at: clock.now() }));
+  expect(await new GuestMoves({ records, clock }).handOver("n1", { vmid: 100, moveId: "m" })).toBe("n3");
+  expect(job()?.target).toBe("n2");
+  const before = asked.length;
+  await look();
+  expect(asked).toHaveLength(before);
+  expect(state()).toMatchObject({ failCount: 0, replicas: { n2: expect.any(Number) } });
+  await ask("POST /nodes/{node}/replication/{id}/schedule_now", { node: "n3", id: "100-0" });
+  await look();
+  expect(asked.at(-1)).toMatchObject({ node: "n3", params: { vmid: 100, target: "n2" } });
+  // Nothing of that run has arrived.
+  health["n3"] = "offline";
+  await look();
+  const result = await failover.run(100, { nodeIsOff: true }, ctx);
+  expect(result).toMatchObject({ from: "n3", to: "n2", ageSeconds: 90 });
+});
+
 test("disks without a copy are named, and left behind only when asked for", async () => {
   await synced();
   health["n1"] = "offline";

@@ -100,9 +100,12 @@ describe("placing", () => {
   });
 
   it("says nothing of nodes to who may not see them", async () => {
-    const refused = world.scheduler.placer.place(part("vc/x", 99), { by: "t@pve", signal, keptMs: HOUR_MS });
+    const refused = world.scheduler.placer.place(
+      { ...part("vm/x", 99), kind: "vm" },
+      { by: "t@pve", signal, keptMs: HOUR_MS },
+    );
     await expect(refused).rejects.toThrow(
-      /^no node can take vc\/x: 0 of 2 nodes can take it: 2 by EnoughCpus$/,
+      /^no node can take vm\/x: 0 of 2 nodes can take it: 2 by EnoughCpus$/,
     );
   });
 

@@ -2,18 +2,23 @@
 // which the transaction compares: of two servers that decide at once for one node, one looks again.
 //
 // A promise ends when the guest's record shows what came of it, when it is released, or with its time. What virtual clusters
-// take is in their own records: their nodes are ordered by a preview, and nothing is promised.
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { explainAnew, refusalText, type Explanation } from "@gpve/domain/scheduler/explain.ts";
+// take is in their own records, which are written in that transaction: nothing is promised.
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { explainAnew, type Explanation } from "@gpve/domain/scheduler/explain.ts";
+import type { ClusterState } from "@gpve/domain/scheduler/cluster-state.ts";
 import type { PlacementRequest } from "@gpve/domain/scheduler/model.ts";
-import type { Extend } from "@gpve/domain/scheduler/plugin.ts";
+import type { CustomPlugin, Extend } from "@gpve/domain/scheduler/plugin.ts";
 import type { Policy } from "@gpve/domain/scheduler/policy.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import type { Records } from "@gpve/store/records/port.ts";
+import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { ClusterView } from "./cluster-view.ts";
 import { PlacementQueue } from "./placement-queue.ts";
-import { placementKey, placementsDef, placementTurnsDef, type PlacementRecord } from "./placement-records.ts";
+import { placementKey, placementsDef, type PlacementRecord } from "./placement-records.ts";
+import { keptExplanation } from "./kept-explanation.ts";
+import { refusalError } from "./refusal-error.ts";
+import { takeTurns, type Turns, turnsOf } from "./placement-turns.ts";
 import type { SchedulerFigures } from "./scheduler-figures.ts";
 
 export interface PlacerDeps {
@@ -43,14 +48,23 @@ export interface Placed {
   readonly explanation: Explanation;
 }
 
+/** What is decided and written in one go. */
+export interface Settling<D extends { readonly nodes: readonly string[] }, T> {
+  readonly signal: AbortSignal;
+  /** On the state of this moment, which it leaves as it was; throws what stands against it. */
+  readonly decide: (state: ClusterState, policy: Policy) => D;
+  /** `lost`: how often somebody else was quicker. */
+  readonly commit: (tx: Tx, decided: D, lost: number) => T;
+}
+
 /** Who is beaten so often is told. */
 const MOST_TRIES = 32;
-/** What a record keeps: thousands of nodes are nobody's reading. */
-const KEPT_VERDICTS = 50;
 
 export class Placer {
   readonly #deps: PlacerDeps;
   readonly #queue: PlacementQueue;
+  /** Of one server they are settled one after the other: many at once would only beat each other. */
+  readonly #settling = new KeyedQueue();
   readonly #stop: () => void;
 
   constructor(deps: PlacerDeps) {
@@ -96,11 +110,29 @@ export class Placer {
     return this.#deps.records.collection(placementsDef).get(placementKey(id))?.value;
   }
 
-  /** What would be decided now; nothing is promised. */
-  async preview(request: PlacementRequest, signal: AbortSignal): Promise<Explanation> {
+  /** What would be decided now, where nodes are asked what `plugins` ask too; nothing is promised. */
+  async preview(
+    request: PlacementRequest,
+    signal: AbortSignal,
+    plugins: readonly CustomPlugin[] = [],
+  ): Promise<Explanation> {
     await this.#deps.records.fresh({ signal });
-    const state = this.#deps.view.state();
-    return explainAnew(state, request, await this.policyFor(request, signal));
+    const policy = await this.policyFor(request, signal);
+    return explainAnew(this.#deps.view.state(), request, {
+      ...policy,
+      custom: [...policy.custom, ...plugins],
+    });
+  }
+
+  /** For what is written down with its places: decides, and commits unless somebody took a place on one of its nodes
+   * meanwhile; then it decides anew. */
+  async settle<D extends { readonly nodes: readonly string[] }, T>(
+    request: PlacementRequest,
+    terms: Settling<D, T>,
+  ): Promise<T> {
+    // Extenders may take their time: nobody else waits for them.
+    const policy = await this.policyFor(request, terms.signal);
+    return this.#settling.run("", () => this.#settle(request, policy, terms));
   }
 
   /** With what extenders say about this request. */
@@ -125,6 +157,38 @@ export class Placer {
     this.#queue.stop();
   }
 
+  async #settle<D extends { readonly nodes: readonly string[] }, T>(
+    request: PlacementRequest,
+    policy: Policy,
+    { signal, decide, commit }: Settling<D, T>,
+  ): Promise<T> {
+    const { records, figures, clock } = this.#deps;
+    const began = clock.monotonic();
+    const took = (): number => (clock.monotonic() - began) / 1000;
+    for (let lost = 0; lost < MOST_TRIES; lost++) {
+      await records.fresh({ signal });
+      let decided: D;
+      try {
+        // From here to the transaction nothing else runs: state and turns are of one moment.
+        decided = decide(this.#deps.view.state(), policy);
+      } catch (err) {
+        figures.count(isAppError(err) ? "unschedulable" : "error", took());
+        throw err;
+      }
+      const turns = turnsOf(records, decided.nodes);
+      const outcome = await records.transact(
+        (tx) => (takeTurns(tx, turns) ? { committed: commit(tx, decided, lost) } : undefined),
+        { signal },
+      );
+      if (outcome !== undefined) {
+        figures.count("scheduled", took());
+        return outcome.committed;
+      }
+      figures.count("conflict", 0);
+    }
+    throw beaten(request);
+  }
+
   async #attempt(
     request: PlacementRequest,
     terms: PlaceTerms,
@@ -142,8 +206,8 @@ export class Placer {
           figures.count("unschedulable", (clock.monotonic() - began) / 1000);
           return { explanation };
         }
-        const turn = records.collection(placementTurnsDef).get(node)?.revision;
-        if (await this.#commit(request, terms, { node, explanation, turn, lost })) {
+        const turns = turnsOf(records, [node]);
+        if (await this.#commit(request, terms, { node, explanation, turns, lost })) {
           figures.count("scheduled", (clock.monotonic() - began) / 1000);
           return { placed: { id: request.id, node, explanation } };
         }
@@ -153,10 +217,7 @@ export class Placer {
       figures.count("error", (clock.monotonic() - began) / 1000);
       throw err;
     }
-    throw new AppError(
-      "resource.busy",
-      `${request.id} was placed ${MOST_TRIES} times, and somebody else was quicker each time; try again`,
-    );
+    throw beaten(request);
   }
 
   #commit(
@@ -165,18 +226,16 @@ export class Placer {
     decided: {
       readonly node: string;
       readonly explanation: Explanation;
-      readonly turn: number | undefined;
+      readonly turns: Turns;
       readonly lost: number;
     },
   ): Promise<boolean> {
     const { records, clock } = this.#deps;
-    const { node, explanation, turn, lost } = decided;
+    const { node, explanation, turns, lost } = decided;
     const at = clock.now();
     return records.transact(
       (tx) => {
-        const found = tx.get(placementTurnsDef, node);
-        if (found?.revision !== turn) return false;
-        tx.put(placementTurnsDef, node, { turn: (found?.value.turn ?? 0) + 1 });
+        if (!takeTurns(tx, turns)) return false;
         tx.put(placementsDef, placementKey(request.id), {
           request,
           node,
@@ -185,7 +244,7 @@ export class Placer {
           starts,
           by,
           lost,
-          explanation: { ...explanation, verdicts: explanation.verdicts.slice(0, KEPT_VERDICTS) },
+          explanation: keptExplanation(explanation),
         });
         return true;
       },
@@ -194,18 +253,20 @@ export class Placer {
   }
 }
 
+function beaten({ id }: PlacementRequest): AppError {
+  return new AppError(
+    "resource.busy",
+    `${id} was placed ${MOST_TRIES} times, and somebody else was quicker each time; try again`,
+  );
+}
+
 function refused(
   request: PlacementRequest,
   explanation: Explanation,
   { maySeeNodes }: Pick<PlaceTerms, "maySeeNodes">,
 ): AppError {
-  const text = refusalText(explanation);
-  const nodes = explanation.verdicts.map(({ node, refusals }) => ({ node, refusals }));
-  const reasons = nodes
-    .slice(0, 10)
-    .map(({ node, refusals }) => `${node}: ${refusals.map(({ why }) => why).join("; ")}`);
-  const detail = maySeeNodes === true ? `. ${reasons.join(". ")}` : "";
-  return new AppError("capacity.exceeded", `no node can take ${request.id}: ${text}${detail}`, {
-    data: { request: request.id, refused: explanation.refused, ...(maySeeNodes === true ? { nodes } : {}) },
+  return refusalError(`no node can take ${request.id}`, explanation, {
+    maySeeNodes: maySeeNodes === true,
+    data: { request: request.id },
   });
 }

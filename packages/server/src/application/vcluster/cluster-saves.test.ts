@@ -14,7 +14,8 @@ import { ClusterSaves } from "./cluster-saves.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { joinedNode } from "../../testing/joined-node.ts";
-import { noPlaces, quietWatch } from "../../testing/quiet-kinds.ts";
+import { boardPlacer } from "../../testing/board-placer.ts";
+import { quietWatch } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vcbackup:demo:root@pam:";
 const ARCHIVE = "local:backup/vzdump-vc-demo_a-2026_01_02-03_04_05.tar.gz";
@@ -64,7 +65,7 @@ async function world() {
       },
     },
   };
-  const vclusters = new VirtualClusters({ ...deps, ...quietWatch, placer: noPlaces });
+  const vclusters = new VirtualClusters({ ...deps, ...quietWatch, placer: boardPlacer(deps) });
   /** Whose etcd was to go on alone first. */
   const alone: string[] = [];
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -346,7 +347,7 @@ describe("saves of virtual clusters at a server", () => {
     says({});
     await records.transact((tx) => tx.put(nodeRecords, "n1", joinedNode("n1", { unschedulable: true })));
     await expect(restore(saves, "copy")).rejects.toThrow(
-      "no node can have the virtual cluster. n1: it is cordoned",
+      "no node can have the virtual cluster: 0 of 1 nodes can take it: 1 by NodeUnschedulable. n1: it is cordoned",
     );
     expect(isWritten()).toEqual([undefined, []]);
     // Who names it means it.

@@ -38,7 +38,7 @@ import type { ClusterRotations } from "./cluster-rotations.ts";
 import type { ClusterUpgrades } from "./cluster-upgrades.ts";
 import { listBackups, listLeftBackups, tenantsWithBackups } from "./list-backups.ts";
 import { noteVolumes } from "./volumes/note-volumes.ts";
-import { requireNode, requireRoomOn } from "./place-cluster.ts";
+import { requireNode, requireRoomOn } from "./placing/named-node.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
 import { requireTarget, type RestoreTarget } from "./restore-target.ts";
 import type { StandDown } from "./standby/stand-down.ts";

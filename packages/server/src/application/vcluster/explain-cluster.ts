@@ -1,8 +1,7 @@
-// Why a virtual cluster would go where: by what the scheduler says of every node where it has rules of its own, else by how
-// many clusters each node has.
+// Why a virtual cluster is where it is, as it was decided for each part of it, and where it would go now.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import { explain, type Explanation } from "@gpve/domain/scheduler/explain.ts";
+import type { Explanation } from "@gpve/domain/scheduler/explain.ts";
 import { clusterShares } from "@gpve/domain/vcluster/cluster-shares.ts";
 import {
   nodesOf,
@@ -12,10 +11,13 @@ import {
 import type { ClusterView } from "../scheduler/cluster-view.ts";
 import { seenBy } from "../scheduler/explain-placement.ts";
 import type { Placer } from "../scheduler/placer.ts";
-import { clusterRequest } from "./order-nodes.ts";
-import { judgedNodes, type PlaceDeps } from "./place-cluster.ts";
+import { explainPart, partAt } from "./placing/choose-node.ts";
+import { clusterDecisionsDef, type PartDecision } from "./placing/cluster-decisions.ts";
+import { clusterFilters } from "./placing/cluster-filters.ts";
+import { clusterId, partName } from "./placing/cluster-request.ts";
+import type { NodesDeps } from "./placing/named-node.ts";
 
-export interface ExplainClusterDeps extends Pick<PlaceDeps, "records" | "board"> {
+export interface ExplainClusterDeps extends NodesDeps {
   readonly view: Pick<ClusterView, "state">;
   readonly placer: Pick<Placer, "policyFor">;
 }
@@ -24,13 +26,11 @@ export interface ClusterStory {
   readonly id: string;
   /** Where it is, its control plane first. */
   readonly nodes: readonly string[];
-  /** Where it would go if it were placed now, none of its own in the way. */
-  readonly now: ClusterExplanation;
+  /** How its parts came where they are, or were before somebody moved them; none: their nodes were named. */
+  readonly decisions: readonly (Omit<PartDecision, "at"> & { readonly at: string })[];
+  /** Where its control plane would go if it were placed now, none of its own in the way. */
+  readonly now: Explanation;
 }
-
-type ClusterExplanation = Omit<Explanation, "strategy"> & {
-  readonly strategy: Explanation["strategy"] | "fewest-clusters";
-};
 
 export class ExplainCluster {
   readonly #deps: ExplainClusterDeps;
@@ -41,39 +41,31 @@ export class ExplainCluster {
 
   /** Who may not see nodes learns how many were refused, and by what. */
   async story(key: string, ctx: Pick<RequestContext, "access" | "signal">): Promise<ClusterStory> {
-    const record = this.#deps.records.collection(vclusterCollection).get(key)?.value;
+    const { records } = this.#deps;
+    const record = records.collection(vclusterCollection).get(key)?.value;
     if (record === undefined) throw new AppError("object.not_found", `there is no virtual cluster ${key}`);
-    const now =
-      record.spec.rules === undefined ? this.#byCount(record) : await this.#byScheduler(record, ctx.signal);
-    return { id: `vc/${record.tenant}/${record.name}`, nodes: nodesOf(record), now: seenBy(ctx, now) };
+    const { parts = [] } = records.collection(clusterDecisionsDef).get(key)?.value ?? {};
+    // Nobody follows any more that was given up.
+    const decisions = parts.filter(({ part, node }) => part !== "standby" || node === record.standby?.node);
+    return {
+      id: clusterId(record),
+      nodes: nodesOf(record),
+      decisions: decisions.map(({ explanation, at, ...each }) => ({
+        ...each,
+        at: new Date(at).toISOString(),
+        explanation: seenBy(ctx, explanation),
+      })),
+      now: seenBy(ctx, await this.#now(record, ctx.signal)),
+    };
   }
 
-  async #byScheduler(record: VirtualClusterRecord, signal: AbortSignal): Promise<ClusterExplanation> {
+  async #now(record: VirtualClusterRecord, signal: AbortSignal): Promise<Explanation> {
     const { view, placer } = this.#deps;
-    const request = clusterRequest(record);
+    const request = partAt(record, record.node, partName(record.spec, 0));
     const policy = await placer.policyFor(request, signal);
     const state = view.state().clone();
     for (const share of clusterShares(record)) state.remove(share.request.id);
-    return explain(state, request, policy);
-  }
-
-  #byCount(record: VirtualClusterRecord): ClusterExplanation {
-    const judged = judgedNodes(this.#deps, record);
-    const fitting = judged.filter(({ refusal }) => refusal === undefined);
-    const refused = judged.length - fitting.length;
-    return {
-      node: fitting[0]?.node,
-      score: 0,
-      nodes: judged.length,
-      feasible: fitting.length,
-      refused: refused === 0 ? {} : { NodeFit: refused },
-      strategy: "fewest-clusters",
-      weights: {},
-      verdicts: judged.map(({ node, clusters, refusal }) =>
-        refusal === undefined
-          ? { node, refusals: [], parts: { clusters } }
-          : { node, refusals: [{ filter: "NodeFit", why: refusal }] },
-      ),
-    };
+    const filters = clusterFilters(this.#deps, record.spec, { there: new Set(nodesOf(record)) });
+    return explainPart(state, policy, request, { filters });
   }
 }

@@ -19,7 +19,7 @@ import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { requireAllThere } from "./cluster-work.ts";
-import { requireRoomOn } from "./place-cluster.ts";
+import { requireRoomOn } from "./placing/named-node.ts";
 import { requireWhole } from "./replicas/replica-nodes.ts";
 
 export interface ScaleDeps {

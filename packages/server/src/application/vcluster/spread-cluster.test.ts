@@ -11,9 +11,10 @@ import { openQuotaServer } from "../../testing/quota-world.ts";
 import { cacheReader } from "../v1/adapter.ts";
 import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
 import { PodMapping } from "./pod-mapping.ts";
-import { freeNetwork, spreadNodes } from "./spread-cluster.ts";
+import { freeNetwork } from "./spread-cluster.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
-import { noPlaces, quietKinds, quietWatch } from "../../testing/quiet-kinds.ts";
+import { boardPlacer } from "../../testing/board-placer.ts";
+import { quietKinds, quietWatch } from "../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const spec = { workerNodes: { count: 3 }, scheduling: { spread: true } };
@@ -82,7 +83,7 @@ async function world(names: readonly string[] = ["a", "b", "c"]) {
   };
   const clusters = new VirtualClusters({
     ...quietWatch,
-    placer: noPlaces,
+    placer: boardPlacer({ records, board }),
     records,
     board,
     clock,
@@ -248,7 +249,7 @@ describe("a cluster on several nodes", () => {
   });
 });
 
-describe("the nodes of a cluster", () => {
+describe("the network of a cluster", () => {
   const record = (name: string, network: number, nodes: readonly string[]): VirtualClusterRecord => ({
     name,
     tenant: "default",
@@ -258,19 +259,7 @@ describe("the nodes of a cluster", () => {
     spread: { network, nodes: nodes.map((node) => ({ node, address: "" })) },
   });
 
-  test("are its own and those with the fewest of others, as many as there are workers", () => {
-    const all = [record("one", 2048, ["a", "b"])];
-    const chosen = spreadNodes(boardOf(["a", "b", "c"]).list(), all, { home: "a", workers: 2 });
-    expect(chosen?.map(({ node }) => node)).toEqual(["a", "c"]);
-    expect(freeNetwork(all)).toBe(2049);
-  });
-
-  test("must be reached by an IPv4 address", () => {
-    const board = boardOf(["a", "b"], { address: "node.example.org" });
-    expect(() => spreadNodes(board.list(), [], { home: "a", workers: 2 })).toThrow("is no IPv4 address");
-  });
-
-  test("run out of networks with a reason", () => {
+  test("runs out with a reason", () => {
     const all = Array.from({ length: 2048 }, (_none, at) => record(`c${at}`, 2048 + at, []));
     expect(() => freeNetwork(all)).toThrow("are taken");
   });

@@ -1,12 +1,10 @@
-// Clusters on several nodes: which nodes, and what those without the control plane are told.
+// Clusters on several nodes: their network, and what those without the control plane are told.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Fields } from "@gpve/contracts/json-object.ts";
-import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import {
   FIRST_SHARED_NETWORK,
   LAST_SHARED_NETWORK,
-  MOST_OVERLAY_NODES,
   type OverlayNode,
 } from "@gpve/domain/vcluster/overlay.ts";
 import type { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
@@ -14,27 +12,6 @@ import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record
 import type { NodeCalls } from "../node/call-agent.ts";
 
 type Spread = NonNullable<VirtualClusterRecord["spread"]>;
-
-/** Of these nodes those that are online, its own first, then those with the fewest workers; undefined = one node is all there is. */
-export function spreadNodes(
-  views: readonly NodeView[],
-  all: readonly VirtualClusterRecord[],
-  { home, workers }: { readonly home: string; readonly workers: number },
-): readonly OverlayNode[] | undefined {
-  const load = (node: string): number =>
-    all.filter((each) => each.spread?.nodes.some((part) => part.node === node) === true).length;
-  const online = views
-    .filter(({ health }) => health === "online")
-    .toSorted((a, b) => load(a.node) - load(b.node) || (a.node < b.node ? -1 : 1));
-  const chosen = [
-    ...online.filter(({ node }) => node === home),
-    ...online.filter(({ node }) => node !== home),
-  ];
-  const nodes = chosen
-    .slice(0, Math.min(MOST_OVERLAY_NODES, Math.max(workers, 2)))
-    .map(({ node, address }) => ({ node, address }));
-  return nodes.length < 2 ? undefined : nodes.map(overlayAddress);
-}
 
 /** Throws where others could not reach its workers by it. */
 export function overlayAddress(each: OverlayNode): OverlayNode {

@@ -83,7 +83,7 @@ describe("virtual clusters that reach out of themselves", () => {
     await expect(create({ pools: [{ name: "a", count: 0, devices }] }, tenant)).rejects.toThrow(denied);
     // The node has told of none.
     await expect(create({ count: 1, devices }, administrator)).rejects.toThrow(
-      "its workers would have 1 example.com/gpu, and the node offers 0",
+      "0 of 1 nodes can take it: 1 by DeviceFit",
     );
     expect(names()).toEqual([]);
     await create({ count: 0, devices, pools: [{ name: "plain", count: 0 }] }, administrator);
@@ -115,7 +115,7 @@ describe("virtual clusters that reach out of themselves", () => {
     await expect(as("none", "/storage/none")).rejects.toThrow("there is no storage 'none'");
     await expect(as("disks", "/storage/disks")).rejects.toThrow("its content has to have 'volumes'");
     await expect(as("off", "/storage/off")).rejects.toThrow("storage 'off' is disabled");
-    await expect(as("far", "/storage/far")).rejects.toThrow("n1: it does not have storage far");
+    await expect(as("far", "/storage/far")).rejects.toThrow("0 of 1 nodes can take it: 1 by VolumeStorage");
     expect(names()).toEqual([]);
     await as("fast", "/storage/fast");
     expect([names(), asked.at(-1)?.params]).toEqual([

@@ -46,12 +46,12 @@ describe("virtual clusters at a server", () => {
   });
 
   test("leave nothing when the node refuses", async () => {
-    const { create, names, answers } = await world();
+    const { create, names, answers, decisions } = await world();
     answers(() => {
       throw new AppError("request.invalid", "Kubernetes 1.30 cannot be had");
     });
     await expect(create("demo", "a", { kubernetesVersion: "1.30" })).rejects.toThrow("cannot be had");
-    expect(names()).toEqual([]);
+    expect([names(), decisions()]).toEqual([[], []]);
   });
 
   test.each(HANGS_UP)(
@@ -534,7 +534,7 @@ describe("virtual clusters at a server", () => {
   });
 
   test("go also when their node is no member any more, and not while it is one that is away", async () => {
-    const { create, clusters, names, asked, records, answers, key } = await world();
+    const { create, clusters, names, asked, records, answers, key, decisions } = await world();
     await create("demo", "b");
     answers(() => {
       throw new AgentUnreachable(595, "No route to host");
@@ -546,8 +546,9 @@ describe("virtual clusters at a server", () => {
       if (now !== undefined) tx.put(vclusterCollection, key("demo"), { ...now, node: "gone" });
     });
     asked.length = 0;
+    expect(decisions()).toHaveLength(1);
     await clusters.remove(key("demo"), context("d2"));
-    expect([names(), asked]).toEqual([[], []]);
+    expect([names(), asked, decisions()]).toEqual([[], [], []]);
   });
 
   test("of one name in two tenants are two: to their nodes, in the store, and when one goes", async () => {

@@ -29,20 +29,14 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { isRefusal } from "../node/is-refusal.ts";
 import { boundedVolumes } from "./volumes/bounded-volumes.ts";
-import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
+import { makeEverywhere } from "./spread-cluster.ts";
 import { requireReadable } from "./said-certificates.ts";
 import { requireVolumeStorage } from "./volumes/volume-storage.ts";
 import { requireMayBeRoot, requireWaysOut } from "./ways-out.ts";
-import { fittingNodes, placeCluster, type PlaceDeps } from "./place-cluster.ts";
-import { placeRestored, type SeenFrom } from "./place-restored.ts";
-import { withOrder } from "./order-nodes.ts";
-import {
-  answeringNode,
-  passingServer,
-  placedReplicas,
-  requireAlone,
-  workingNodes,
-} from "./replicas/replica-nodes.ts";
+import { forgetDecisions, writeDecisions } from "./placing/cluster-decisions.ts";
+import { type PlacedNew, placeNew } from "./placing/place-new.ts";
+import type { SeenFrom } from "./placing/restored-place.ts";
+import { answeringNode, passingServer, requireAlone, workingNodes } from "./replicas/replica-nodes.ts";
 import { removeCluster, type RemoveDeps, removeFrom } from "./removal/remove-cluster.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { namedRecord } from "./cluster-names.ts";
@@ -54,8 +48,9 @@ import type { Placer } from "../scheduler/placer.ts";
 
 export interface VirtualClustersDeps extends RemoveDeps, ScaleDeps {
   readonly clock: Clock;
-  /** For clusters with rules of their own; absent: there is no scheduler, and they are refused. */
-  readonly placer: Pick<Placer, "preview">;
+  readonly placer: Pick<Placer, "preview" | "settle">;
+  /** As of placeNew. */
+  readonly untoldMs?: number;
 }
 
 export interface NewCluster {
@@ -88,13 +83,14 @@ export class VirtualClusters {
     requireReadable({ ...wanted, externalKeys });
     requireVolumeStorage(records, wanted, ctx);
     requireMayBeRoot(wanted, ctx);
-    const place = await withOrder(this.#deps, { name, tenant, spec: wanted }, ctx);
-    const node = from === undefined ? placeCluster(place, wanted) : await placeRestored(place, wanted, from);
-    // What is in a backup has all been on one node.
-    const spread = from === undefined ? this.#spread(place, wanted, node) : undefined;
-    for (const each of nodesOf({ node, ...given({ spread }) })) requireWaysOut(each, wanted, ctx);
-    const base = { name, tenant, node, spec: wanted, madeBy: ctx.requestId };
-    const record = await this.#write({ ...base, ...given({ spread }) }, ctx);
+    const cluster = { name, tenant, spec: wanted };
+    const record = await placeNew(this.#deps, cluster, {
+      ctx,
+      from,
+      allow: (nodes) => nodes.forEach((node) => requireWaysOut(node, wanted, ctx)),
+      write: (tx, placed) => this.#write(tx, { ...cluster, madeBy: ctx.requestId }, placed),
+    });
+    const { node, spread } = record;
     const words = nodeWords(record);
     try {
       if (spread !== undefined) return await makeEverywhere(calls, { ...words, spec }, spread, ctx);
@@ -109,8 +105,9 @@ export class VirtualClusters {
       if (!isRefusal(err) || (spread !== undefined && !(await this.#takeBack(record, ctx)))) throw err;
       // No node has it: nothing is left that could be asked about.
       await records.transact((tx) => {
-        if (tx.get(vclusterCollection, words.vcluster)?.value.madeBy === ctx.requestId)
-          tx.delete(vclusterCollection, words.vcluster);
+        if (tx.get(vclusterCollection, words.vcluster)?.value.madeBy !== ctx.requestId) return;
+        tx.delete(vclusterCollection, words.vcluster);
+        forgetDecisions(tx, words.vcluster);
       });
       throw err;
     }
@@ -247,18 +244,6 @@ export class VirtualClusters {
     return answeringNode(this.#deps.board, record);
   }
 
-  /** On how many nodes there are; undefined = on one. */
-  #spread(place: PlaceDeps, spec: VirtualClusterSpec, home: string): VirtualClusterRecord["spread"] {
-    const { spread, workers, replicas } = spec;
-    if (spread !== true && replicas === 1) return undefined;
-    const all = this.#deps.records.collection(vclusterCollection).list();
-    const known = all.map(({ value }) => value);
-    if (replicas > 1) return { network: freeNetwork(known), nodes: placedReplicas(place, spec, home) };
-    const others = fittingNodes(place, spec).filter(({ node }) => node !== home);
-    const nodes = spreadNodes([this.#deps.board.get(home) ?? [], others].flat(), known, { home, workers });
-    return nodes === undefined ? undefined : { network: freeNetwork(known), nodes };
-  }
-
   /** A node did not take its part: those that did give it up again. Answers whether nothing is left. */
   async #takeBack(record: VirtualClusterRecord, ctx: RequestContext): Promise<boolean> {
     let isGone = true;
@@ -271,29 +256,25 @@ export class VirtualClusters {
   }
 
   /** With the key that it has from now on. */
-  async #write(record: VirtualClusterRecord, ctx: RequestContext): Promise<VirtualClusterRecord> {
-    const { records, quotas } = this.#deps;
-    const { name, tenant } = record;
-    return records.transact(
-      (tx) => {
-        const named = namedRecord(tx, record);
-        if (tenant !== DEFAULT_TENANT && tx.get(poolsDef, tenant) === undefined)
-          throw new AppError("request.invalid", `there is no tenant '${tenant}'`, {
-            errors: { "metadata.namespace": "is no tenant" },
-          });
-        requireNothingLeft(tx, named);
-        requireNetwork(tx, record);
-        requireRoom(tx, quotas, {
-          what: `create virtual cluster ${name}`,
-          tenant,
-          before: undefined,
-          after: record.spec,
-        });
-        tx.put(vclusterCollection, keyOf(named), named);
-        return named;
-      },
-      { signal: ctx.signal },
-    );
+  #write(
+    tx: Tx,
+    base: Omit<VirtualClusterRecord, "node" | "spread">,
+    { decisions, ...places }: PlacedNew,
+  ): VirtualClusterRecord {
+    const { name, tenant, spec } = base;
+    const record = { ...base, ...places };
+    const named = namedRecord(tx, record);
+    if (tenant !== DEFAULT_TENANT && tx.get(poolsDef, tenant) === undefined)
+      throw new AppError("request.invalid", `there is no tenant '${tenant}'`, {
+        errors: { "metadata.namespace": "is no tenant" },
+      });
+    requireNothingLeft(tx, named);
+    requireNetwork(tx, record);
+    const what = `create virtual cluster ${name}`;
+    requireRoom(tx, this.#deps.quotas, { what, tenant, before: undefined, after: spec });
+    tx.put(vclusterCollection, keyOf(named), named);
+    writeDecisions(tx, keyOf(named), decisions);
+    return named;
   }
 }
 

@@ -84,6 +84,7 @@ beforeAll(async () => {
   membership = new Membership({
     records,
     clock: systemClock,
+    board: { get: (node) => board.get(node) },
     issuer: pki,
     random: (n) => randomBytes(n),
     serves: async () => false,

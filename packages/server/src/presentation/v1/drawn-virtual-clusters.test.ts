@@ -7,7 +7,8 @@ import { systemClock } from "@gpve/kit/clock.ts";
 import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
 import { drawnRequests, type DrawnRequest } from "../../testing/drawn-requests.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
-import { noPlaces, quietWatch } from "../../testing/quiet-kinds.ts";
+import { boardPlacer } from "../../testing/board-placer.ts";
+import { quietWatch } from "../../testing/quiet-kinds.ts";
 
 const VERSION = "1.36";
 const drawing = drawnRequests("C.2", "/api/v1");
@@ -22,7 +23,7 @@ describe.skipIf(drawing.lacking !== undefined)(`virtual clusters as drawn${missi
       vclusters: (records, board) =>
         new VirtualClusters({
           ...quietWatch,
-          placer: noPlaces,
+          placer: boardPlacer({ records, board }),
           records,
           board,
           clock: systemClock,

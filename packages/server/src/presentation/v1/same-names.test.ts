@@ -10,7 +10,8 @@ import { cacheReader } from "../../application/v1/adapter.ts";
 import { clusterKeyFor } from "../../application/vcluster/cluster-names.ts";
 import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
-import { noPlaces, quietWatch } from "../../testing/quiet-kinds.ts";
+import { boardPlacer } from "../../testing/board-placer.ts";
+import { quietWatch } from "../../testing/quiet-kinds.ts";
 
 const ANN = "ann@pve"; // of shop
 const BOB = "bob@pve"; // of lab
@@ -41,7 +42,7 @@ describe("clusters of one name", () => {
       vclusters: (records, board) =>
         new VirtualClusters({
           ...quietWatch,
-          placer: noPlaces,
+          placer: boardPlacer({ records, board }),
           records,
           board,
           clock: systemClock,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { given } from "@gpve/contracts/given.ts";
 import type { Machine } from "../../cluster/machine.ts";
 import { cloneMark, cloneMode } from "../../cluster/templates.ts";
-import { imageFile, imageVolume } from "../../image/image-file.ts";
+import { imageFile, imageVolume, ownSum } from "../../image/image-file.ts";
 import { isHot } from "../../plan/compare-guest.ts";
 import { diskSizes, guestChanges } from "../../plan/guest-changes.ts";
 import { EMPTY_DRIVE, isoDrive, newGuest, SYSTEM_DISK } from "../../plan/guest-config.ts";
@@ -13,6 +13,7 @@ import { uuidOf } from "../../preflight/check-guests.ts";
 import { error } from "../../preflight/finding-report.ts";
 import { doing, pairs, replaced, stopping, type Rule, type Situation } from "../situation.ts";
 import { lackingTemplates, templateOf } from "./decide-templates.ts";
+import type { Desired } from "../desired.ts";
 import { configured, imagePlace, type SeenGuest } from "../world.ts";
 
 /** Disks that would have to shrink are left alone, and told. */
@@ -70,10 +71,15 @@ export const recordReset: Rule = ({ desired, world }) => {
 export const makeImages: Rule = (situation) => {
   const { desired, world } = situation;
   const { offlineDir, archive } = desired.cluster.image;
+  // What a machine is to be made from anew is there before it goes: an image may be refused.
+  const leaving = desired.machines.filter(({ name }) => desired.replacing.includes(name));
   // With templates, nothing else is made from images.
   const users =
     cloneMode(desired.cluster) === undefined
-      ? pairs(situation).flatMap(({ machine, seen }) => (seen.guest === undefined ? [machine] : []))
+      ? [
+          ...pairs(situation).flatMap(({ machine, seen }) => (seen.guest === undefined ? [machine] : [])),
+          ...leaving,
+        ]
       : lackingTemplates(situation).map(({ machine, host }) => ({ ...machine, host }));
   const steps = new Map<string, GuestStep>();
   for (const machine of users) {
@@ -93,11 +99,15 @@ export const makeImages: Rule = (situation) => {
       storage,
       content,
       url,
+      ...given({ sha256: archive === null ? sumOf(desired, name) : undefined }),
       ...given({ file: archive !== null ? url : offlineDir === null ? undefined : join(offlineDir, name) }),
     });
   }
   return doing([...steps.values()]);
 };
+
+const sumOf = ({ cluster, pinned = {} }: Desired, name: string): string | undefined =>
+  ownSum(cluster, name) ?? pinned[name];
 
 /** Made, grown and started; one that is stopped is brought to what the file says first. */
 export const makeGuests: Rule = (situation) =>

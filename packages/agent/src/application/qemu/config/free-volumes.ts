@@ -64,7 +64,7 @@ export function fleecingImages(host: FreeVolumesPorts, vmid: number, { special }
   return listed.filter((volid) => isOwned(host, vmid, volid));
 }
 
-export function isOwned(host: FreeVolumesPorts, vmid: number, volid: string): boolean {
+export function isOwned(host: Pick<FreeVolumesPorts, "storages">, vmid: number, volid: string): boolean {
   if (parseVolumeId(volid) === undefined) return false;
   const { plugin, volname } = volumeOf(host, volid);
   const parsed = plugin.parse(volname);

@@ -12,7 +12,7 @@ import { beginUrgentWork } from "@gpve/kit/urgent-work.ts";
 import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import { findTicket } from "../../guest/find-ticket.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
-import { freeVolume } from "../config/free-volumes.ts";
+import { freeVolume, isOwned } from "../config/free-volumes.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import { runningVm } from "../running-vm.ts";
 import { forgetKey } from "./encrypted-ram.ts";
@@ -160,7 +160,8 @@ async function callOff(host: MigratePorts, ctx: Context): Promise<void> {
 async function clearUp(host: MigratePorts, { args, state, log }: Context): Promise<void> {
   await runningVm(host, args.vmid)?.kill();
   await host.moves.keys?.remove(String(args.vmid));
-  for (const volid of state.freed ?? []) await freeVolume(host, volid, log);
+  for (const volid of state.freed ?? [])
+    if (isOwned(host, args.vmid, volid)) await freeVolume(host, volid, log);
 }
 
 function noTicket({ vmid, target }: MigrateArgs): string {

@@ -354,6 +354,21 @@ it("sends disks of a stopped VM, renames them, and frees its own", async () => {
   await close();
 });
 
+it("leaves a VM whose disk is lent by another one, and the disk with that one", async () => {
+  let lent = "";
+  const { moved, peers, servers, world, close } = await source(async (made) => {
+    lent = `local:${await made.addWithDisk(101, { name: "owner" })}`;
+    await made.add(100, { name: "g", scsi1: lent });
+  });
+  expect((await moved({ online: false, withLocalDisks: false })).exitStatus).toContain(
+    `can't migrate local disk '${lent}' (scsi1): owned by other VM (owner = VM 101)`,
+  );
+  expect(peers).toMatchObject({ met: 0, sent: [] });
+  expect(servers.owner(100)).toBe("n1");
+  expect(world.images(101)).toHaveLength(1);
+  await close();
+});
+
 it("refuses what would be left behind", async () => {
   const withDisk = async (made: VmWorld): Promise<void> => {
     await made.addWithDisk(100, { name: "g" });

@@ -90,7 +90,7 @@ export async function sendVm(
   const { vmid } = move;
   const config = host.configs.get(vmid);
   if (process !== undefined) requireUnbound(vmid, config.values);
-  const volumes = await offeredVolumes(host, config, process !== undefined, work);
+  const volumes = await offeredVolumes(host, vmid, config, process !== undefined, work);
   const peer = await letIn(host, move, work);
   const signal = AbortSignal.any([work.signal, peer.lost]);
   try {

@@ -7,6 +7,7 @@ import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { usedVolumes, type UsedVolume } from "@gpve/domain/vm/migrate/movable.ts";
 import { mapStorage, type StorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import { isOwned } from "../config/free-volumes.ts";
 
 interface Ports {
   readonly storages: GuestStorages;
@@ -22,6 +23,7 @@ export interface VolumeWork {
 /** Refuses what cannot go along. */
 export async function offeredVolumes(
   host: Ports,
+  vmid: number,
   config: VmConfig,
   isRunning: boolean,
   {
@@ -33,7 +35,7 @@ export async function offeredVolumes(
   const offered: OfferedVolume[] = [];
   for (const volume of local) {
     const isLive = isRunning && isOpen(config, volume);
-    const why = obstacle(config, volume, isLive, withLocalDisks);
+    const why = obstacle(config, volume, isLive, withLocalDisks) ?? lender(host, vmid, volume);
     if (why !== undefined)
       throw conflict(`can't migrate local disk '${volume.volid}' (${volume.key}): ${why}`);
     const { plugin, volname } = volumeOf(host, volume.volid);
@@ -67,6 +69,14 @@ function obstacle(
   return parseDrive(key, config.values[key] ?? "")?.snapshot === true
     ? "what it writes is in a temporary file: stop it first"
     : undefined;
+}
+
+/** What another guest has lent it stays with that one: gone along, it would be missing there and be freed here. */
+function lender(host: Ports, vmid: number, { volid }: UsedVolume): string | undefined {
+  if (isOwned(host, vmid, volid)) return undefined;
+  const { plugin, volname } = volumeOf(host, volid);
+  const { vmid: owner } = plugin.parse(volname);
+  return owner === undefined ? "it is no volume of this VM" : `owned by other VM (owner = VM ${owner})`;
 }
 
 /** Names that they have there, by those they have here. */

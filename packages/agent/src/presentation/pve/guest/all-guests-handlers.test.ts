@@ -22,8 +22,9 @@ test("starts, stops and suspends all guests of a node, or those that are named",
     { ...ctx, traceparent: "00-1" },
   );
   expect(submitted.at(-1)).toMatchObject({ args: { force: true, vmids: [100, 101] }, traceparent: "00-1" });
-  await handlers["POST /nodes/{node}/stopall"]?.({ node: "n1", timeout: 7, "force-stop": false }, ctx);
-  expect(submitted.at(-1)?.args).toEqual({ forceStop: false, timeoutSeconds: 7 });
+  const few = { node: "n1", timeout: 7, "force-stop": false, "max-workers": 2 };
+  await handlers["POST /nodes/{node}/stopall"]?.(few, ctx);
+  expect(submitted.at(-1)?.args).toEqual({ forceStop: false, timeoutSeconds: 7, workers: 2 });
   await handlers["POST /nodes/{node}/stopall"]?.({ node: "n1" }, ctx);
   expect(submitted.at(-1)?.args).toEqual({ forceStop: true });
   const { actor: _actor, ...anonymous } = ctx;
@@ -33,9 +34,10 @@ test("starts, stops and suspends all guests of a node, or those that are named",
 
 test("needs the right to power each of them", async () => {
   const denied = contextOf({ "/": [], "/vms/100": ["VM.PowerMgmt"] });
-  await expect(handlers["POST /nodes/{node}/startall"]?.({ node: "n1" }, denied)).rejects.toThrow(
-    "Permission check failed",
-  );
+  for (const none of [{}, { vms: "" }])
+    await expect(handlers["POST /nodes/{node}/startall"]?.({ node: "n1", ...none }, denied)).rejects.toThrow(
+      "Permission check failed",
+    );
   expect(await handlers["POST /nodes/{node}/startall"]?.({ node: "n1", vms: "100" }, denied)).toBe(
     "UPID:startall",
   );

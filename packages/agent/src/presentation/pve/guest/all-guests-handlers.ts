@@ -12,8 +12,11 @@ export function createAllGuestsHandlers({ engine }: AllGuestsHandlerDeps): PveHa
   return {
     "POST /nodes/{node}/startall": ({ node, vms, force }, ctx) =>
       requestForGuests(engine, "startall", { node, vms, args: { force: force ?? false } }, ctx),
-    "POST /nodes/{node}/stopall": ({ node, vms, timeout, "force-stop": forceStop }, ctx) => {
-      const args = { forceStop: forceStop ?? true, ...given({ timeoutSeconds: timeout }) };
+    "POST /nodes/{node}/stopall": (
+      { node, vms, timeout, "force-stop": forceStop, "max-workers": workers },
+      ctx,
+    ) => {
+      const args = { forceStop: forceStop ?? true, ...given({ timeoutSeconds: timeout, workers }) };
       return requestForGuests(engine, "stopall", { node, vms, args }, ctx);
     },
     "POST /nodes/{node}/suspendall": ({ node, vms }, ctx) =>

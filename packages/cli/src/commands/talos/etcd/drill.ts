@@ -1,4 +1,5 @@
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { StepReport } from "@gpve/talos/engine/run-apply.ts";
 import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
 import type { Cli, CommandSpec } from "../../../command.ts";
@@ -82,6 +83,7 @@ async function run(cli: Cli, input: Input, { place, scratch, file, snapshot }: D
       kubernetes,
       machine: scratch.machines[0]?.name ?? "",
       snapshot,
+      ...given({ images: place.lock.images }),
       nodes: place.machines.map(({ hostname }) => hostname),
       now: () => cli.io.clock.now(),
       keeps: input.flag("keep"),

@@ -18,6 +18,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
 import { nodeRecords } from "../../node/collections.ts";
 import { isRefusal } from "../../node/is-refusal.ts";
+import { forgetDecisions } from "../placing/cluster-decisions.ts";
 import { requireRemovable } from "./require-removable.ts";
 
 export interface RemoveDeps {
@@ -73,6 +74,7 @@ export async function removeCluster(
     const note = moveId(0, standbyLineId(key, standby?.generation ?? 0));
     if (tx.get(moveCollection, note) !== undefined) tx.delete(moveCollection, note);
     tx.delete(vclusterCollection, key);
+    forgetDecisions(tx, key);
     for (const node of away)
       tx.put(leftClusterCollection, leftClusterId({ node, key }), { node, key, tenant: record.tenant });
   });

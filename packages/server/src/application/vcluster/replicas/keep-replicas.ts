@@ -1,6 +1,6 @@
 // Replicas of control planes whose node is lost come to be on another one. One server does it at a time. What shall be is
 // written down first; a replica that nobody was told of is, later, one that its node does not have, and is made then.
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
@@ -10,8 +10,10 @@ import {
   type SeenReplica,
 } from "@gpve/domain/vcluster/replicas/replacement-plan.ts";
 import { hasReplicas, withReplacement } from "@gpve/domain/vcluster/replicas/replica-places.ts";
+import { clusterShares } from "@gpve/domain/vcluster/cluster-shares.ts";
 import {
   keyOf,
+  nodesOf,
   vclusterCollection,
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -20,12 +22,14 @@ import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts"
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { every } from "@gpve/kit/every.ts";
-import type { Records } from "@gpve/store/records/port.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { asSystem } from "../../node/as-system.ts";
 import type { Placer } from "../../scheduler/placer.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
-import { withOrder } from "../order-nodes.ts";
-import { fittingNodes } from "../place-cluster.ts";
+import { explainPart, partAt, replicaFilters } from "../placing/choose-node.ts";
+import { type PartDecision, writeDecision } from "../placing/cluster-decisions.ts";
+import type { PartName } from "../placing/cluster-request.ts";
 import { overlayAddress } from "../spread-cluster.ts";
 import { isServing, runtimeOn } from "./replica-nodes.ts";
 
@@ -36,13 +40,18 @@ export interface KeepReplicasDeps {
   readonly clock: Clock;
   readonly log: Pick<Logger, "warn">;
   readonly newRequestId: () => string;
-  /** Where the cluster has rules of its own. */
-  readonly placer: Pick<Placer, "preview">;
+  readonly placer: Pick<Placer, "settle">;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
 }
 
 type Spread = NonNullable<VirtualClusterRecord["spread"]>;
+
+/** Written down, and still to be made. */
+interface Noted {
+  readonly wanted: Replacement;
+  readonly after: Spread;
+}
 
 const LOOK_MS = 5_000;
 const MOST_MS = 180_000;
@@ -121,22 +130,60 @@ export class KeepReplicas {
   }
 
   /** Written down already. */
-  async #decide(
-    record: VirtualClusterRecord,
-    signal: AbortSignal,
-  ): Promise<{ readonly wanted: Replacement; readonly after: Spread } | undefined> {
-    const { spread, abandoned = [] } = record;
+  async #decide(record: VirtualClusterRecord, signal: AbortSignal): Promise<Noted | undefined> {
+    const { spread } = record;
     if (spread === undefined) return undefined;
     const seen = spread.nodes.map(({ node }) => this.#seen(keyOf(record), node));
     if (seen.every(({ state }) => state === "well" || state === "busy")) return undefined;
-    const place = await withOrder(this.#deps, record, { signal });
-    const spares = fittingNodes(place, record.spec)
-      .map(({ node }) => node)
-      .filter((node) => !abandoned.includes(node) && !spread.nodes.some((each) => each.node === node));
-    const wanted = nextReplacement(seen, spares);
+    const online = this.#deps.board.list().filter(({ health }) => health === "online");
+    const others = online.map(({ node }) => node).filter((each) => !nodesOf(record).includes(each));
+    const wanted = nextReplacement(seen, others);
     if (wanted === undefined) return undefined;
-    const after = await this.#note(record, wanted);
-    return after === undefined ? undefined : { wanted, after };
+    // It is made again where it was: nobody has to look for a place.
+    if (wanted.lost === wanted.by) return this.#note(record, wanted);
+    return this.#elsewhere(record, wanted.lost, signal);
+  }
+
+  /** Where the scheduler says; undefined = nowhere now. */
+  async #elsewhere(
+    record: VirtualClusterRecord,
+    lost: string,
+    signal: AbortSignal,
+  ): Promise<Noted | undefined> {
+    const { placer, clock } = this.#deps;
+    const key = keyOf(record);
+    const part = partOf(record, lost);
+    const request = partAt(record, lost, part);
+    const filters = replicaFilters(this.#deps, record);
+    const instead = clusterShares(record).find(({ node }) => node === lost)?.request.id;
+    try {
+      return await placer.settle(request, {
+        signal,
+        decide: (state, policy) => {
+          const explanation = explainPart(state, policy, request, { filters, ...given({ instead }) });
+          if (explanation.node === undefined)
+            throw new AppError("capacity.exceeded", `no node can have ${part} of ${record.name}`);
+          return { nodes: [explanation.node], explanation };
+        },
+        commit: (tx, { nodes: [by = ""], explanation }, beaten) => {
+          const decision: PartDecision = {
+            part,
+            node: by,
+            at: clock.now(),
+            by: "",
+            lost: beaten,
+            explanation,
+          };
+          const noted = this.#noteIn(tx, record, { lost, by });
+          if (noted !== undefined) writeDecision(tx, key, decision, lost);
+          return noted;
+        },
+      });
+    } catch (err) {
+      if (!isAppError(err, "capacity.exceeded")) throw err;
+      ignore(err, "no node fits now: it is looked for again");
+      return undefined;
+    }
   }
 
   #seen(cluster: string, node: string): SeenReplica {
@@ -157,24 +204,25 @@ export class KeepReplicas {
     return { node, state, forMs: before?.state === state ? now - before.at : 0 };
   }
 
+  #note(record: VirtualClusterRecord, wanted: Replacement): Promise<Noted | undefined> {
+    return this.#deps.records.transact((tx) => this.#noteIn(tx, record, wanted));
+  }
+
   /** Where nobody else has changed its nodes meanwhile. */
-  async #note(record: VirtualClusterRecord, { lost, by }: Replacement): Promise<Spread | undefined> {
-    const { board } = this.#deps;
-    const address = board.get(by)?.address ?? "";
-    let after: Spread | undefined;
-    await this.#change(keyOf(record), (now) => {
-      after = undefined;
-      if (now.spread === undefined || JSON.stringify(now.spread) !== JSON.stringify(record.spread))
-        return now;
-      after = {
-        ...now.spread,
-        nodes: withReplacement(now.spread.nodes, lost, overlayAddress({ node: by, address })),
-      };
-      const abandoned = lost === by ? now.abandoned : [...(now.abandoned ?? []), lost];
-      const node = now.node === lost ? by : now.node;
-      return { ...now, node, spread: after, ...given({ abandoned }) };
-    });
-    return after;
+  #noteIn(tx: Tx, record: VirtualClusterRecord, wanted: Replacement): Noted | undefined {
+    const { lost, by } = wanted;
+    const key = keyOf(record);
+    const now = tx.get(vclusterCollection, key)?.value;
+    if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${key}'`);
+    if (now.spread === undefined || JSON.stringify(now.spread) !== JSON.stringify(record.spread))
+      return undefined;
+    const address = this.#deps.board.get(by)?.address ?? "";
+    const nodes = withReplacement(now.spread.nodes, lost, overlayAddress({ node: by, address }));
+    const after = { ...now.spread, nodes };
+    const abandoned = lost === by ? now.abandoned : [...(now.abandoned ?? []), lost];
+    const node = now.node === lost ? by : now.node;
+    tx.put(vclusterCollection, key, { ...now, node, spread: after, ...given({ abandoned }) });
+    return { wanted, after };
   }
 
   /** The others are told whom to let in, then it is made there, with what they all have alike. */
@@ -238,4 +286,9 @@ export class KeepReplicas {
       asSystem({ work: "vcluster-replicas", requestId: this.#deps.newRequestId(), signal }),
     );
   }
+}
+
+/** By the order of its nodes, as when it was made. */
+function partOf({ spread }: VirtualClusterRecord, node: string): PartName {
+  return `replica-${(spread?.nodes.findIndex((each) => each.node === node) ?? 0) + 1}`;
 }

@@ -1,35 +1,13 @@
-// A control plane of several replicas, to the servers: which nodes have them, whom to ask, and what is not done for several.
+// A control plane of several replicas, to the servers: whom to ask, and what is not done for several.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
-import type { OverlayNode } from "@gpve/domain/vcluster/overlay.ts";
-import { hasReplicas, placeReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
+import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { standbyRefusal } from "@gpve/domain/vcluster/standby/standby.ts";
 import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { runtimeIn, type VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
-import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { fittingNewNodes, type PlaceDeps } from "../place-cluster.ts";
-import { overlayAddress } from "../spread-cluster.ts";
 
 type Placed = Pick<VirtualClusterRecord, "name" | "key" | "node" | "spread">;
-
-/** No two on one node; those with the fewest clusters, the first one's node first. */
-export function placedReplicas(
-  deps: PlaceDeps,
-  spec: VirtualClusterSpec,
-  home: string,
-): readonly OverlayNode[] {
-  const fitting = fittingNewNodes(deps, spec);
-  const first = [deps.board.get(home) ?? []].flat();
-  const chosen = [...first, ...fitting.filter(({ node }) => node !== home)].slice(0, spec.replicas);
-  if (chosen.length < spec.replicas)
-    throw new AppError(
-      "request.invalid",
-      `spec.controlPlane.replicas: ${spec.replicas} replicas are on as many nodes, and only these are online and fit: ${chosen.map(({ node }) => node).join(", ")}; ask for 1 replica, or add nodes`,
-      { errors: { "spec.controlPlane.replicas": "are more than there are nodes" } },
-    );
-  return placeReplicas(chosen.map(({ node, address }) => overlayAddress({ node, address })));
-}
 
 /** What that node tells of the cluster with that key. */
 export function runtimeOn(board: NodeBoard, node: string, key: string): VirtualClusterRuntime | undefined {

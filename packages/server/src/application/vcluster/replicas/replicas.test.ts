@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
-import type { Explanation } from "@gpve/domain/scheduler/explain.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
@@ -11,8 +10,12 @@ import { openQuotaServer } from "../../../testing/quota-world.ts";
 import { cacheReader } from "../../v1/adapter.ts";
 import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
+import { clusterDecisionsDef } from "../placing/cluster-decisions.ts";
 import { KeepReplicas } from "./keep-replicas.ts";
 import { replicaTargets } from "./replica-nodes.ts";
+import { boardPlacer } from "../../../testing/board-placer.ts";
+import { joinedNode } from "../../../testing/joined-node.ts";
+import { nodeRecords } from "../../node/collections.ts";
 import { quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:trio:root@pam:";
@@ -99,11 +102,16 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
     },
   };
   const taskEnd = async () => undefined;
-  const refusals = (name: string) =>
-    refused?.includes(name) === true ? [{ filter: "NodeAffinity", why: "its labels do not match" }] : [];
-  const preview = async () =>
-    ({ verdicts: names.map((name) => ({ node: name, refusals: refusals(name) })) }) as unknown as Explanation;
-  const placer = { preview };
+  if (refused !== undefined)
+    await records.transact((tx) => {
+      for (const name of names)
+        tx.put(
+          nodeRecords,
+          name,
+          joinedNode(name, refused.includes(name) ? {} : { labels: { good: "yes" } }),
+        );
+    });
+  const placer = boardPlacer({ records, board });
   const clusters = new VirtualClusters({
     ...quietWatch,
     records,
@@ -135,7 +143,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"], refused?: 
       await clock.advance(5_000);
     }
   };
-  const rules = refused === undefined ? {} : { scheduling: { strategy: "ha-spread" } };
+  const rules = refused === undefined ? {} : { scheduling: { nodeAffinity: { required: ["good=yes"] } } };
   const create = () =>
     clusters.create({ name: "trio", namespace: undefined, spec: { ...spec, ...rules } }, ctx);
   const record = (): VirtualClusterRecord => clusters.require("trio");
@@ -301,12 +309,18 @@ describe("a control plane of several replicas", () => {
 
 describe("a replica whose node is lost", () => {
   test("comes to be on another node, and is taken away from the first when that is back", async () => {
-    const { create, nodes, pass, told, asked, places, record, close } = await world();
+    const { create, nodes, pass, told, asked, places, record, records, close } = await world();
     await create();
     told();
     nodes.set("a", { health: "offline", phase: "Running" });
     await pass();
     expect(places()).toEqual(["d3", "b1", "c2"]);
+    const decided = records.collection(clusterDecisionsDef).get("trio")?.value.parts;
+    expect(decided?.map(({ part, node }) => `${part} ${node}`)).toEqual([
+      "replica-2 b",
+      "replica-3 c",
+      "replica-1 d",
+    ]);
     expect(record()).toMatchObject({ node: "d", abandoned: ["a"] });
     expect(asked.at(-1)?.params).toMatchObject({
       overlay: { at: 0 },

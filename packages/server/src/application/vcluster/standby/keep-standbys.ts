@@ -4,15 +4,9 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
-import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
 import { overlayOn } from "@gpve/domain/vcluster/overlay.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
-import {
-  boundOf,
-  type ClusterStandby,
-  standbyLineId,
-  standbyRefusal,
-} from "@gpve/domain/vcluster/standby/standby.ts";
+import { boundOf, type ClusterStandby, standbyRefusal } from "@gpve/domain/vcluster/standby/standby.ts";
 import { nextStandbyStep, type StandbyStep } from "@gpve/domain/vcluster/standby/standby-plan.ts";
 import {
   keyOf,
@@ -21,25 +15,24 @@ import {
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { every } from "@gpve/kit/every.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Tx } from "@gpve/store/records/port.ts";
 import { asSystem } from "../../node/as-system.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
-import { noteMove } from "../../node/guest-moves.ts";
 import type { RecordEvent } from "../../v1/events.ts";
+import { promoteStandby, writeDecision } from "../placing/cluster-decisions.ts";
 import { runtimeOn } from "../replicas/replica-nodes.ts";
 import { spreadAfter, type TellDeps, tellOthers } from "./recovered-spread.ts";
-import { sparesOf, type SparesDeps } from "./standby-spares.ts";
+import { type ChosenStandby, StandbyChoice, type StandbyChoiceDeps } from "./choose-standby.ts";
+import { clustersOnTheMove, forgetLine, noteLine, renewLineNote } from "./line-notes.ts";
 import { SweepLeft } from "./sweep-left.ts";
 import { FORGET, type ForgetRoute, sweepStandbys } from "./sweep-standbys.ts";
 import { type SignsOfLife, StandbySight } from "./standby-sight.ts";
 
-export interface KeepStandbysDeps extends SparesDeps {
+export interface KeepStandbysDeps extends StandbyChoiceDeps {
   readonly calls: Pick<NodeCalls, "call">;
-  readonly clock: Clock;
   readonly signs: SignsOfLife;
   readonly log: Pick<Logger, "warn" | "info">;
   readonly recordEvent: RecordEvent;
@@ -51,12 +44,11 @@ export interface KeepStandbysDeps extends SparesDeps {
 const LOOK_MS = 1_000;
 const MOST_MS = 180_000;
 const AGAIN_MS = 5_000;
-/** Notes that are older than a day are swept. */
-const NOTE_AGAIN_MS = 3_600_000;
 
 export class KeepStandbys {
   readonly #deps: KeepStandbysDeps;
   readonly #sight: StandbySight;
+  readonly #choice: StandbyChoice;
   readonly #left: SweepLeft;
   readonly #busy = new Set<string>();
   readonly #notBefore = new Map<string, number>();
@@ -64,6 +56,7 @@ export class KeepStandbys {
   constructor(deps: KeepStandbysDeps) {
     this.#deps = deps;
     this.#sight = new StandbySight(deps.board, deps.clock, deps.signs);
+    this.#choice = new StandbyChoice(deps);
     this.#left = new SweepLeft({
       ...deps,
       remove: (node, asked, signal) => this.#remove(node, asked, signal),
@@ -85,7 +78,7 @@ export class KeepStandbys {
   async look(signal: AbortSignal): Promise<void> {
     const { records, log } = this.#deps;
     const all = records.collection(vclusterCollection).list();
-    const moving = this.#moving();
+    const moving = clustersOnTheMove(records);
     this.#sight.refresh();
     const isAsked = (record: VirtualClusterRecord): boolean =>
       record.isLeaving !== true && !moving.has(keyOf(record)) && !this.#sight.isAtEase(record);
@@ -118,27 +111,38 @@ export class KeepStandbys {
       return;
     }
     if (recovered !== undefined && recovered.isDone !== true) return this.#goOn(record, signal);
-    await tellOthers(this.#others(signal), record);
+    await tellOthers(this.#telling(signal), record);
     await this.#clear(record, signal);
-    const spares = await sparesOf(this.#deps, record, signal);
-    const seen = this.#sight.of(record, spares);
+    const seen = this.#sight.of(record, this.#others(record));
     const step = nextStandbyStep(seen);
-    if (step !== undefined) return this.#act(record, step, signal);
-    await this.#renewNote(record);
+    if (step?.do === "begin") {
+      const chosen = await this.#choice.of(record, signal);
+      if (chosen !== undefined) return this.#begin(record, chosen, signal);
+    } else if (step !== undefined) return this.#act(record, step, signal);
+    await renewLineNote(this.#deps, record);
     if (seen.isUp && standby !== undefined) await this.#keepUpToDate(record, standby, signal);
   }
 
-  async #act(record: VirtualClusterRecord, step: StandbyStep, signal: AbortSignal): Promise<void> {
+  async #begin(record: VirtualClusterRecord, chosen: ChosenStandby, signal: AbortSignal): Promise<void> {
+    const { node: of } = record;
+    const { node, explanation } = chosen;
+    const { now, next: generation, since } = timesOf(record, this.#deps.clock.now());
+    const { version = "", keysAt } = runtimeOn(this.#deps.board, of, keyOf(record)) ?? {};
+    const fresh = { node, of, generation, version, inSync: false, since, ...given({ keysAt }) } as const;
+    const decision = { part: "standby", node, at: now, by: "", lost: 0, explanation } as const;
+    await this.#set(record, { ...fresh, mode: "stream" }, signal, (tx) =>
+      writeDecision(tx, keyOf(record), decision),
+    );
+  }
+
+  async #act(
+    record: VirtualClusterRecord,
+    step: Exclude<StandbyStep, { readonly do: "begin" }>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { node, standby, spec } = record;
-    const { clock } = this.#deps;
-    const [now, next] = [clock.now(), Math.max(clock.now(), (standby?.generation ?? 0) + 1)];
-    const since = standby?.inSync === true ? now : (standby?.since ?? now);
+    const { now, next, since } = timesOf(record, this.#deps.clock.now());
     switch (step.do) {
-      case "begin": {
-        const { version = "", keysAt } = runtimeOn(this.#deps.board, node, keyOf(record)) ?? {};
-        const fresh = { node: step.node, of: node, generation: next, version, inSync: false, since } as const;
-        return this.#set(record, { ...fresh, ...given({ keysAt }), mode: "stream" }, signal);
-      }
       case "solo": {
         if (standby === undefined) return;
         const alone = { ...standby, generation: next, mode: "solo", inSync: false, since } as const;
@@ -173,13 +177,17 @@ export class KeepStandbys {
         const lossMs = boundOf(spec);
         const spread = spreadAfter(this.#deps.board, record, step.to);
         const untold = nodesOf({ node: step.to, ...given({ spread }) }).slice(1);
-        await this.#change(record, ({ standby: _now, ...kept }) => ({
-          ...kept,
-          node: step.to,
-          ...given({ spread }),
-          recovered: { from: node, at: now, lossMs, ...(untold.length === 0 ? {} : { untold }) },
-          abandoned: [...new Set([...(kept.abandoned ?? []), node])],
-        }));
+        await this.#change(
+          record,
+          ({ standby: _now, ...kept }) => ({
+            ...kept,
+            node: step.to,
+            ...given({ spread }),
+            recovered: { from: node, at: now, lossMs, ...(untold.length === 0 ? {} : { untold }) },
+            abandoned: [...new Set([...(kept.abandoned ?? []), node])],
+          }),
+          (tx) => promoteStandby(tx, keyOf(record)),
+        );
         this.#tellEvent(
           record,
           "Warning",
@@ -190,8 +198,13 @@ export class KeepStandbys {
     }
   }
 
-  async #set(record: VirtualClusterRecord, standby: ClusterStandby, signal: AbortSignal): Promise<void> {
-    await this.#change(record, (was) => ({ ...was, standby }));
+  async #set(
+    record: VirtualClusterRecord,
+    standby: ClusterStandby,
+    signal: AbortSignal,
+    also?: (tx: Tx) => void,
+  ): Promise<void> {
+    await this.#change(record, (was) => ({ ...was, standby }), also);
     await this.#tell({ ...record, standby }, standby.mode === "stream", signal);
   }
 
@@ -241,7 +254,7 @@ export class KeepStandbys {
     };
     const { data } = await this.#ask(node, route, asked, signal);
     // Meanwhile: the way to it is all that pods elsewhere need, and its workers there may take minutes.
-    const telling = tellOthers(this.#others(signal), record).catch((err: unknown) => {
+    const telling = tellOthers(this.#telling(signal), record).catch((err: unknown) => {
       ignore(err, "who is still to be told is written down, and is told when it is done");
     });
     try {
@@ -312,7 +325,13 @@ export class KeepStandbys {
     return this.#ask(node, FORGET, asked, signal);
   }
 
-  #others(signal: AbortSignal): TellDeps {
+  /** Who could follow at all. */
+  #others({ node }: VirtualClusterRecord): readonly string[] {
+    const online = this.#deps.board.list().filter(({ health }) => health === "online");
+    return online.flatMap((each) => (each.node === node ? [] : each.node));
+  }
+
+  #telling(signal: AbortSignal): TellDeps {
     const { board, newRequestId, taskEnd } = this.#deps;
     return {
       board,
@@ -323,30 +342,11 @@ export class KeepStandbys {
     };
   }
 
-  /** Every standby has a note of its own among those of moves. */
-  #moving(): ReadonlySet<string | undefined> {
-    const notes = this.#deps.records.collection(moveCollection).list();
-    return new Set(notes.flatMap(({ value }) => (value.purpose === "vcluster" ? value.vcluster : [])));
-  }
-
-  async #renewNote(record: VirtualClusterRecord): Promise<void> {
-    const { records, clock } = this.#deps;
-    const { standby } = record;
-    if (standby === undefined || standby.mode !== "stream") return;
-    const note = records.collection(moveCollection).get(noteOf(keyOf(record), standby))?.value;
-    if (note !== undefined && clock.now() - note.at < NOTE_AGAIN_MS) return;
-    await records.transact((tx) => this.#note(tx, keyOf(record), standby));
-  }
-
-  #note(tx: Tx, key: string, { generation, of: from, node: to }: ClusterStandby): void {
-    const id = standbyLineId(key, generation);
-    noteMove(tx, { vmid: 0, id, from, to, at: this.#deps.clock.now(), purpose: "standby", vcluster: key });
-  }
-
   /** Where it is still what was decided on. The line is allowed with it, and no other one. */
   async #change(
     record: VirtualClusterRecord,
     change: (now: VirtualClusterRecord) => VirtualClusterRecord,
+    also?: (tx: Tx) => void,
   ): Promise<void> {
     const { name, node, standby } = record;
     const key = keyOf(record);
@@ -361,10 +361,10 @@ export class KeepStandbys {
         throw new AppError("object.conflict", `virtual cluster '${name}' is another one meanwhile`);
       const next = change(now);
       tx.put(vclusterCollection, key, next);
+      also?.(tx);
       if (next.standby?.generation === standby?.generation) return;
-      if (standby !== undefined && tx.get(moveCollection, noteOf(key, standby)) !== undefined)
-        tx.delete(moveCollection, noteOf(key, standby));
-      if (next.standby?.mode === "stream") this.#note(tx, key, next.standby);
+      if (standby !== undefined) forgetLine(tx, key, standby);
+      if (next.standby?.mode === "stream") noteLine(tx, key, next.standby, this.#deps.clock.now());
     });
   }
 
@@ -392,6 +392,8 @@ export class KeepStandbys {
   }
 }
 
-function noteOf(key: string, { generation }: ClusterStandby): string {
-  return moveId(0, standbyLineId(key, generation));
+/** Of what is said about it next. */
+function timesOf({ standby }: VirtualClusterRecord, now: number) {
+  const next = Math.max(now, (standby?.generation ?? 0) + 1);
+  return { now, next, since: standby?.inSync === true ? now : (standby?.since ?? now) };
 }

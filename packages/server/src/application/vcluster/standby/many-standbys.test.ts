@@ -55,7 +55,7 @@ async function cost(count: number): Promise<number> {
   const keeper = new KeepStandbys({
     records,
     board,
-    placer: { preview: () => Promise.reject(new Error("no cluster here has rules")) },
+    placer: { preview: () => Promise.reject(new Error("nobody looks for a node: all is as it should be")) },
     calls: { call: () => Promise.reject(new Error("nobody is asked: all is as it should be")) },
     clock,
     signs: { silentMs: () => undefined, isAwaited: () => false },

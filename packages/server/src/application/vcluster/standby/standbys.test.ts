@@ -15,8 +15,10 @@ import { cacheReader } from "../../v1/adapter.ts";
 import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
 import type { EventInput } from "../../v1/events.ts";
 import { VirtualClusters } from "../virtual-clusters.ts";
+import { clusterDecisionsDef } from "../placing/cluster-decisions.ts";
 import { KeepStandbys } from "./keep-standbys.ts";
-import { noPlaces, quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
+import { boardPlacer } from "../../../testing/board-placer.ts";
+import { quietKinds, quietWatch } from "../../../testing/quiet-kinds.ts";
 import { joinedNode } from "../../../testing/joined-node.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -102,7 +104,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   const taskEnd = (upid: string) => (upid === PROMOTION ? promotion : Promise.resolve());
   const clusters = new VirtualClusters({
     ...quietWatch,
-    placer: noPlaces,
+    placer: boardPlacer({ records, board }),
     records,
     board,
     clock,
@@ -117,7 +119,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   const keeper = new KeepStandbys({
     records,
     board,
-    placer: { preview: () => Promise.reject(new Error("no cluster here has rules")) },
+    placer: boardPlacer({ records, board }),
     calls,
     clock,
     signs: { silentMs: () => silentMs, isAwaited: () => isAwaited },
@@ -153,6 +155,11 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
     },
     silent: (forMs: number, awaited = false) => ([silentMs, isAwaited] = [forMs, awaited]),
     record: (): VirtualClusterRecord => clusters.require("demo"),
+    decided: () =>
+      records
+        .collection(clusterDecisionsDef)
+        .get("demo")
+        ?.value.parts.map(({ part, node }) => `${part} ${node}`),
     notes: () =>
       records
         .collection(moveCollection)
@@ -169,7 +176,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
 
 describe("the standby of a virtual cluster", () => {
   test("is on another node, which has its keys, and is in sync when the store says so", async () => {
-    const { look, told, record, notes, condition, asked, events } = await world();
+    const { look, told, record, notes, condition, asked, events, decided } = await world();
     expect(condition()).toMatchObject({ status: "False", reason: "NoStandby" });
     await look();
     expect(asked[1]?.params).toMatchObject({ secrets: { "ca.key": "K" }, version: "1.36.4" });
@@ -186,6 +193,7 @@ describe("the standby of a virtual cluster", () => {
     ]);
     await look();
     expect(record().standby).toMatchObject({ node: "b", of: "a", generation, inSync: true });
+    expect(decided()).toEqual(["control-plane a", "standby b"]);
     expect(condition()).toMatchObject({
       status: "True",
       message: "node b has every write before it is answered",
@@ -305,7 +313,7 @@ describe("the standby of a virtual cluster", () => {
 
 describe("a virtual cluster whose node is lost", () => {
   test("goes on from its standby, says what may be lost, and the node that comes back gives way", async () => {
-    const { pass, at, told, record, status, events, notes } = await world();
+    const { pass, at, told, record, status, events, notes, decided } = await world();
     await pass(2);
     told();
     at("a").health = "offline";
@@ -323,6 +331,7 @@ describe("a virtual cluster whose node is lost", () => {
     );
     await pass(2);
     expect(record().standby).toMatchObject({ node: "c", of: "b", inSync: true });
+    expect(decided()).toEqual(["control-plane b", "standby c"]);
     expect(notes()).toHaveLength(1);
     told();
     at("a").health = "online";

@@ -106,6 +106,30 @@ test("resources are added, shown, changed and removed, by bare number too", asyn
   );
 });
 
+test("what a request deletes is gone, though it sets it as well", async () => {
+  await call("POST /cluster/ha/groups", { group: "g", nodes: "n1" });
+  await call("POST /cluster/ha/resources", { sid: "100", group: "g", comment: "web", max_restart: 2 });
+  const both = { group: "g", comment: "d", max_restart: 5, max_relocate: 4 };
+  await call("PUT /cluster/ha/resources/{sid}", {
+    sid: "100",
+    ...both,
+    delete: "group,comment,max_restart",
+  });
+  const shown = await call("GET /cluster/ha/resources/{sid}", { sid: "100" });
+  expect(shown).toMatchObject({ max_restart: 1, max_relocate: 4 });
+  for (const key of ["group", "comment"]) expect(shown).not.toHaveProperty(key);
+  await call("PUT /cluster/ha/groups/{group}", {
+    group: "g",
+    comment: "d",
+    restricted: true,
+    nodes: "n2",
+    delete: "comment,restricted",
+  });
+  const group = await call("GET /cluster/ha/groups/{group}", { group: "g" });
+  expect(group).toMatchObject({ nodes: "n2", restricted: 0 });
+  expect(group).not.toHaveProperty("comment");
+});
+
 test("a number alone is the guest that has it, also where that is a container", async () => {
   await world.records.transact((tx) =>
     tx.put(guestCollection, "200", guestRecord({ vmid: 200, type: "lxc", node: "n1", conf: "memory: 64\n" })),
@@ -316,7 +340,12 @@ test("a move that could only come to nothing is refused with the reason, and so 
     }
     return "";
   };
-  expect(await refusal("n2")).toBe("resource 'vm:100' is on node 'n2' already");
+  for (const kind of ["migrate", "relocate"])
+    expect(await call(`POST /cluster/ha/resources/{sid}/${kind}`, { sid: "100", node: "n2" })).toEqual({
+      sid: "vm:100",
+      "requested-node": "n2",
+    });
+  expect(lines()).toEqual([]);
   await world.config.maintenance("n3", true, "root@pam");
   await world.pass(4);
   expect(await refusal("n3")).toContain("node 'n3' is in maintenance and takes no guests under HA");
@@ -330,6 +359,22 @@ test("a move that could only come to nothing is refused with the reason, and so 
   // Its end may be asked for at any time.
   await world.config.maintenance("n1", false, "root@pam");
   expect(lines()).toEqual(["disable-node-maintenance n3", "disable-node-maintenance n1"]);
+});
+
+test("a move is refused where its node would refuse it: as it runs by migrate, and as it is stopped by relocate", async () => {
+  await world.guest(100, "n2", "net0: virtio,bridge=vmbr7\nlock: backup\n");
+  world.bridgesOf = (node) => (node === "n2" ? ["vmbr7"] : ["vmbr0"]);
+  await call("POST /cluster/ha/resources", { sid: "100" });
+  const move = (kind: string) => call(`POST /cluster/ha/resources/{sid}/${kind}`, { sid: "100", node: "n1" });
+  await expect(move("migrate")).rejects.toThrow("VM is locked (backup)");
+  await world.guest(100, "n2", "net0: virtio,bridge=vmbr7\n");
+  await expect(move("migrate")).rejects.toThrow("net0: node 'n1' has no bridge 'vmbr7'");
+  expect(lines()).toEqual([]);
+  await move("relocate");
+  expect(lines()).toEqual(["relocate vm:100 n1"]);
+  world.withoutShared.add("n1");
+  await expect(move("relocate")).rejects.toThrow("storage 'shared' is not active on node 'n1'");
+  expect(lines()).toHaveLength(1);
 });
 
 test("what failed wants to be disabled before anything else is asked of it", async () => {

@@ -1,9 +1,10 @@
 // PVE's /cluster/ha. One line for each method; what they mean is in application/ha.
 import { given } from "@gpve/contracts/given.ts";
-import type { HaResource, HaRuleRecord } from "@gpve/domain/ha/collections.ts";
+import { vmidOfSid, type HaResource, type HaRuleRecord } from "@gpve/domain/ha/collections.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
+import type { MovableGuests } from "../../../application/guest/movable-guests.ts";
 import type { HaConfig } from "../../../application/ha/ha-config.ts";
 import type { HaRules } from "../../../application/ha/ha-rules.ts";
 import type { HaStatus } from "../../../application/ha/ha-status.ts";
@@ -12,9 +13,10 @@ export interface HaHandlerDeps {
   readonly config: HaConfig;
   readonly rules: HaRules;
   readonly status: HaStatus;
+  readonly movable: Pick<MovableGuests, "require" | "requireReady">;
 }
 
-export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveHandlers {
+export function createHaHandlers({ config, rules, status, movable }: HaHandlerDeps): PveHandlers {
   const shown = (resource: HaResource) => ({ ...resourceRow(resource), digest: config.digest() });
   const shownRule = (rule: HaRuleRecord, faults: ReadonlyMap<string, string>) => {
     const fault = faults.get(rule.rule);
@@ -31,9 +33,17 @@ export function createHaHandlers({ config, rules, status }: HaHandlerDeps): PveH
   ) => {
     const sid = config.sid(text);
     config.requireManaged(sid);
+    // As with PVE, whose manager finds nothing to do.
+    if (config.isOn(sid, node)) return { sid, "requested-node": node };
     config.requireTaker(sid, node);
     const { together, blocking } = rules.effectsOf(sid, node);
-    if (blocking.length === 0) await tell(`${kind} ${sid} ${node}`, ctx);
+    if (blocking.length === 0) {
+      const vmid = vmidOfSid(sid);
+      // One that is relocated is stopped first: a backup of it, say, may have ended by then.
+      if (kind === "migrate") movable.requireReady(vmid, node, true);
+      movable.require(vmid, node, { isStopped: kind === "relocate" });
+      await tell(`${kind} ${sid} ${node}`, ctx);
+    }
     return {
       sid,
       "requested-node": node,

@@ -1,6 +1,6 @@
 // Which node gets a virtual cluster that is made of a backup: one that sees the backup and that a new one could have been made on.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { fittingNewNodes, type New, placeCluster, type PlaceDeps } from "./place-cluster.ts";
+import type { Explanation } from "@gpve/domain/scheduler/explain.ts";
 
 export interface SeenFrom {
   readonly node: string;
@@ -10,13 +10,13 @@ export interface SeenFrom {
   readonly seenBy: (nodes: readonly string[]) => Promise<string | undefined>;
 }
 
-export async function placeRestored(deps: PlaceDeps, wanted: New, from: SeenFrom): Promise<string> {
-  const { node, isNamed, seenBy } = from;
-  // What is in a backup is put on one node, however many the one before had.
-  const alone = { ...wanted, replicas: 1, spread: false, node: isNamed ? node : "" };
-  if (isNamed) return placeCluster(deps, alone);
-  const fitting = fittingNewNodes(deps, alone).map((each) => each.node);
-  if (fitting.length === 0) return placeCluster(deps, alone);
+/** Of those that could have it, the one where the backup was seen, or the best that sees it too; undefined = none could have it. */
+export async function restoredPlace(
+  { verdicts }: Pick<Explanation, "verdicts">,
+  { node, seenBy }: SeenFrom,
+): Promise<string | undefined> {
+  const fitting = verdicts.filter(({ refusals }) => refusals.length === 0).map((each) => each.node);
+  if (fitting.length === 0) return undefined;
   const found = fitting.includes(node) ? node : await seenBy(fitting);
   if (found !== undefined) return found;
   throw new AppError(

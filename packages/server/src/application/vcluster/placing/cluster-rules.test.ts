@@ -3,15 +3,16 @@ import { expect, test } from "vitest";
 import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { ClusterState } from "@gpve/domain/scheduler/cluster-state.ts";
-import { explainAnew } from "@gpve/domain/scheduler/explain.ts";
 import type { PlacementRequest } from "@gpve/domain/scheduler/model.ts";
 import { readPolicy } from "@gpve/domain/scheduler/policy.ts";
 import { aNode, GiB } from "@gpve/domain/scheduler/testing/placement-world.ts";
 import { readVirtualClusterSpec, shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { MemoryRecords } from "../../testing/memory-records.ts";
-import { withOrder } from "./order-nodes.ts";
-import { placeCluster } from "./place-cluster.ts";
-import { placedReplicas } from "./replicas/replica-nodes.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { MemoryRecords } from "../../../testing/memory-records.ts";
+import { Placer } from "../../scheduler/placer.ts";
+import { SchedulerFigures } from "../../scheduler/scheduler-figures.ts";
+import { placeNew } from "./place-new.ts";
 
 const NODES = [
   aNode("n1", { labels: { disk: "slow" } }),
@@ -32,25 +33,33 @@ async function placed(scheduling: object, more: object = {}, maySeeNodes = true)
   }));
   const get = (node: string) => views.find((view) => view.node === node);
   const board = { list: () => views, get } as unknown as NodeBoard;
+  const records = new MemoryRecords();
   const asked: PlacementRequest[] = [];
-  const placer = {
-    preview: async (request: PlacementRequest) => {
+  const placer = new Placer({
+    records,
+    view: { state: () => new ClusterState(NODES), onChange: () => () => undefined },
+    policy: readPolicy(),
+    extend: async (request) => {
       asked.push(request);
-      return explainAnew(new ClusterState(NODES), request, readPolicy());
+      return [];
     },
-  };
+    clock: new FakeClock(),
+    figures: new SchedulerFigures(),
+    log: silentLogger,
+  });
   const spec = readVirtualClusterSpec({ scheduling, ...more });
-  const cluster = { name: "demo", tenant: "shop", spec };
-  const deps = { records: new MemoryRecords(), board, placer };
   const access = { has: () => maySeeNodes } as unknown as AccessView;
-  const place = await withOrder(deps, cluster, { signal: new AbortController().signal, access });
-  return { place, spec, asked };
+  const { signal } = new AbortController();
+  const places = await placeNew(
+    { records, board, placer, clock: new FakeClock() },
+    { name: "demo", tenant: "shop", spec },
+    { ctx: { signal, actor: undefined, access }, allow: () => undefined, write: (_tx, found) => found },
+  );
+  return { ...places, asked };
 }
 
-const node = async (scheduling: object, more: object = {}): Promise<string> => {
-  const { place, spec } = await placed(scheduling, more);
-  return placeCluster(place, spec);
-};
+const node = async (scheduling: object, more: object = {}): Promise<string> =>
+  (await placed(scheduling, more)).node;
 
 test("goes to the node that its rules prefer, and past a taint that they tolerate", async () => {
   expect(await node({ nodeAffinity: { required: ["disk=slow"] } })).toBe("n1");
@@ -65,9 +74,8 @@ test("is refused with what the scheduler says of every node", async () => {
   await expect(node({ nodeAffinity: { required: ["disk=fast"] } })).rejects.toThrow(
     /n1: .*disk=fast.*n2: .*taint.*n3: .*(cordoned|schedul).*n4: /,
   );
-  const { place, spec } = await placed({ nodeAffinity: { required: ["disk=fast"] } }, {}, false);
-  expect(() => placeCluster(place, spec)).toThrow(
-    "n1: refused by NodeAffinity; n2: refused by TaintToleration; n3: refused by NodeUnschedulable; n4: refused by NodeAffinity",
+  await expect(placed({ nodeAffinity: { required: ["disk=fast"] } }, {}, false)).rejects.toThrow(
+    /^no node can have the virtual cluster: 0 of 4 nodes can take it: 2 by NodeAffinity, 1 by NodeUnschedulable, 1 by TaintToleration$/,
   );
 });
 
@@ -76,18 +84,18 @@ test("asks for what its workers take", async () => {
   const { asked } = await placed({ strategy: "utilization" }, { workerNodes });
   expect(asked).toMatchObject([{ kind: "vc", demand: { cpu: 4, memory: 8 * GiB } }]);
   const dealt = await placed({ strategy: "utilization", spread: true }, { workerNodes });
-  expect(dealt.asked).toMatchObject([{ demand: { cpu: 2, memory: 4 * GiB } }]);
-  const { asked: none } = await placed({ spread: true });
-  expect(none).toEqual([]);
+  expect(dealt.asked).toMatchObject([{ demand: { cpu: 4, memory: 8 * GiB } }]);
+  // Who has no rules goes by the scheduler too, and who has said where is not asked about.
+  expect((await placed({})).asked).toMatchObject([{ id: "vc/shop/demo/control-plane", rules: {} }]);
+  expect((await placed({}, { node: "n3" })).asked).toEqual([]);
 });
 
 test("of several replicas has all of them where its rules let it", async () => {
   const tolerations = [{ key: "dedicated", operator: "Exists" }];
   const controlPlane = { tier: "Enterprise" };
-  const { place, spec } = await placed({ strategy: "ha-spread", tolerations }, { controlPlane });
-  const home = placeCluster(place, spec);
-  const nodes = placedReplicas(place, spec, home).map((each) => each.node);
-  expect(nodes.toSorted()).toEqual(["n1", "n2", "n4"]);
+  const { spread } = await placed({ strategy: "ha-spread", tolerations }, { controlPlane });
+  const nodes = spread?.nodes.map((each) => each.node);
+  expect(nodes?.toSorted()).toEqual(["n1", "n2", "n4"]);
 });
 
 test("shows its rules as they were said, and refuses what no guest could say either", () => {

@@ -1,8 +1,6 @@
 // Why a node cannot have a virtual cluster, or a part of one.
-import type { NodeRecord } from "@gpve/domain/node/record.ts";
 import { nodeResources } from "@gpve/domain/node/node-resources.ts";
 import type { NodeUsage, NodeView } from "@gpve/domain/node/runtime.ts";
-import { formatTaint, parseTaint } from "@gpve/domain/node/taint.ts";
 import { roomText } from "@gpve/domain/scheduler/words.ts";
 import { askedControlPlane } from "@gpve/domain/vcluster/control-plane-size.ts";
 import { whyTooFewDevices } from "@gpve/domain/vcluster/devices/worker-devices.ts";
@@ -19,25 +17,34 @@ export type ControlPlane = Pick<VirtualClusterSpec, "tier" | "controlPlaneSize">
 /** What a control plane takes when it has just begun. */
 const CONTROL_PLANE_BYTES = 300 * 2 ** 20;
 
-/** Of those that are closed to whatever does not name them; undefined: it is open. */
-export function whyClosed(
-  record: Pick<NodeRecord, "unschedulable" | "taints"> | undefined,
-  inMaintenance: boolean,
+/** Of those that its workers select nodes by; undefined: it has all of them. */
+export function lackingLabel(
+  labels: Readonly<Record<string, string>>,
+  { nodeSelector = {} }: Pick<VirtualClusterSpec, "nodeSelector">,
 ): string | undefined {
-  if (inMaintenance) return "it is in maintenance";
-  if (record?.unschedulable === true) return "it is cordoned";
-  const taint = (record?.taints ?? []).map(parseTaint).find(({ effect }) => effect === "NoSchedule");
-  return taint === undefined ? undefined : `it has the taint ${formatTaint(taint)}`;
+  return Object.entries(nodeSelector)
+    .find(([key, value]) => labels[key] !== value)
+    ?.join("=");
 }
 
-/** undefined: there is room, as far as the node has told what it has. */
+/** undefined: there is room, as far as the node has told what it has, whatever else it has. */
 export function whyNoRoom(view: NodeView, spec: Sized): string | undefined {
+  return whyNoStart(view) ?? whyNoDevices(view, spec) ?? whyTooLarge(view, spec);
+}
+
+export function whyNoStart(view: NodeView): string | undefined {
   const available = (view.report?.usage as NodeUsage | undefined)?.memory.available;
   if (available !== undefined && available < CONTROL_PLANE_BYTES)
     return `${roomText(available)} of its memory are free, and a control plane takes ${roomText(CONTROL_PLANE_BYTES)}`;
+  return undefined;
+}
+
+export function whyNoDevices(view: NodeView, spec: Sized): string | undefined {
   const devices = (view.facts?.devices ?? []).map(({ kind, count }) => [kind, count] as const);
-  const few = whyTooFewDevices(spec, Object.fromEntries(devices));
-  if (few !== undefined) return few;
+  return whyTooFewDevices(spec, Object.fromEntries(devices));
+}
+
+function whyTooLarge(view: NodeView, spec: Sized): string | undefined {
   const allocatable = nodeResources(view, [])?.allocatable.memory;
   const wanted = bytesOnOne(spec);
   return allocatable === undefined || wanted <= allocatable
