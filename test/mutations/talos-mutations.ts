@@ -48,6 +48,13 @@ export const talosMutations: readonly Mutation[] = [
     tests: ["packages/talos/src/engine/fetched-image.test.ts"],
   },
   {
+    name: "more of a pool go away than it allows",
+    file: `${DECIDE}/decide-wave.ts`,
+    find: "Math.max(0, room - away.size)",
+    replace: "room",
+    ...decided,
+  },
+  {
     name: "a load balancer is deleted that is somebody else's by then",
     file: "packages/talos/src/engine/refuse-others.ts",
     find: "uuidOf(config) === uuid && wanted",

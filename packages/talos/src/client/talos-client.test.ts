@@ -194,6 +194,15 @@ describe("configured", () => {
     expect(clusters.etcd(secrets.cluster.id).bootstraps).toBe(1);
   });
 
+  test("who may work on machines shuts one down, and others do not", async () => {
+    const node = await configured("worker");
+    await expect((await member(node, "os:reader")).shutdown()).rejects.toMatchObject({
+      code: "access.denied",
+    });
+    await (await member(node, "os:operator")).shutdown();
+    expect(node.machine.isOn).toBe(false);
+  });
+
   test("a worker has no etcd to begin", async () => {
     const node = await configured("worker");
     await expect((await member(node)).bootstrap()).rejects.toMatchObject({

@@ -214,6 +214,11 @@ export class TalosClient {
     await this.#one("reboot", () => this.#machine.reboot({}, this.#call));
   }
 
+  /** The machine does not drain its node: whoever tells it has done so. */
+  async shutdown(): Promise<void> {
+    await this.#one("shut down", () => this.#machine.shutdown({ force: true }, this.#call));
+  }
+
   /**
    * Configuration and data wiped, and in maintenance again. Graceful: it leaves etcd first. Partitions are named: without,
    * Talos wipes the disk it boots from.

@@ -22,6 +22,7 @@ import { uuidOf } from "./observe/look-at-machine.ts";
 import type { Machines } from "./machines-port.ts";
 import { reachedAt } from "./observe/machine-address.ts";
 import { addressOf } from "./observe/observer.ts";
+import { shutDown, type ShutDownDeps } from "./shut-down.ts";
 import { readyUpgrade, type UpgradeDeps, upgradeMachine } from "./upgrade-machine.ts";
 import { configured, type SeenConfig, type World } from "./world.ts";
 
@@ -82,7 +83,7 @@ export class Actor {
       case "guest.start":
       case "guest.stop":
       case "guest.delete":
-        return this.#onPlatform(step, desired, tell);
+        return this.#onPlatform(step, desired, world, tell);
       case "talos.reach":
       case "etcd.join":
       case "kubernetes.reach":
@@ -116,7 +117,12 @@ export class Actor {
     }
   }
 
-  async #onPlatform(step: GuestStep, desired: Desired, tell: (note: string) => void): Promise<void> {
+  async #onPlatform(
+    step: GuestStep,
+    desired: Desired,
+    world: World,
+    tell: (note: string) => void,
+  ): Promise<void> {
     const driver = this.#deps.drivers.get(step.provider);
     if (driver === undefined) throw new AppError("internal.error", `${step.provider} is not open`);
     switch (step.kind) {
@@ -159,7 +165,9 @@ export class Actor {
         return driver.deleteGuest(step.place);
       case "guest.stop":
         await refuseOthers(driver, desired, step.subject, step.place);
-        return driver.stop(step.place);
+        return step.comesBack === true
+          ? shutDown({ driver, ...this.#asked(desired, world, step.subject) }, step.place)
+          : driver.stop(step.place);
       case "guest.delete":
         await refuseOthers(driver, desired, step.subject, step.place);
         // It is ours, and the plan that was agreed to says that it goes.
@@ -295,6 +303,16 @@ export class Actor {
   #upgradeDeps(desired: Desired, world: World, name: string): UpgradeDeps {
     const { clock, registerImage } = this.#deps;
     return { clock, registerImage, member: (work) => this.#member(desired, world, name, work) };
+  }
+
+  #asked(desired: Desired, world: World, name: string): Pick<ShutDownDeps, "clock" | "ask"> {
+    const { uuid } = machineOf(desired, name);
+    const ask = (): Promise<void> =>
+      this.#member(desired, world, name, async (client) => {
+        await refuseForeign(client, uuid, name);
+        await client.shutdown();
+      });
+    return { clock: this.#deps.clock, ask };
   }
 
   async #member(

@@ -199,6 +199,35 @@ test("other extensions reach machines that run, of their pool alone, and Talos t
   expect(await steps()).toEqual([]);
 });
 
+test("disks that the file comes to want reach machines that run, one machine after another", async () => {
+  await open().apply();
+  const extraDisks = [{ gib: 100, storage: "local-lvm" }];
+  const more = { pools: [{ name: "worker", count: 2, machine: { extraDisks } }] };
+  const drift = driftOf(open(more).desired(), await open(more).observe());
+  expect(drift.map(({ machine, detail }) => `${machine}: ${detail}`)).toEqual(
+    [1, 2].map((number) => `prod-worker-${number}: scsi1 is (unset), the file says local-lvm:100,discard=on`),
+  );
+  const round = (name: string): readonly string[] =>
+    ["node.drain", "guest.stop", "guest.change", "guest.start", "node.uncordon"].map(
+      (kind) => `${kind} ${name}`,
+    );
+  expect((await open(more).apply()).steps.map(stepName)).toEqual([
+    ...round("prod-worker-1"),
+    ...round("prod-worker-2"),
+  ]);
+  expect(world.platform.guests.get(3001)?.config["scsi1"]).toBe(
+    "local-lvm:vm-3001-disk-1,size=100G,discard=on",
+  );
+  expect((await open(more).apply()).steps).toEqual([]);
+  const larger = {
+    pools: [{ name: "worker", count: 2, machine: { extraDisks: [{ gib: 150, storage: "local-lvm" }] } }],
+  };
+  expect((await open(larger).apply()).steps.map(stepName)).toEqual([
+    "guest.resize prod-worker-1",
+    "guest.resize prod-worker-2",
+  ]);
+});
+
 test("a folder that was lost is rebuilt from what is there, and nothing is to be done", async () => {
   await expect(open().adopt()).rejects.toThrow("no machine of prod is there");
   await open().apply();

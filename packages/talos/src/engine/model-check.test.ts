@@ -25,20 +25,26 @@ function random(seed: number): () => number {
 
 const sizes = [1, 3, 5].flatMap((planes) =>
   [0, 1, 3].flatMap((workers) =>
-    ["v1.13.9", "v1.13.10"].map((talos, at) =>
-      testDesired(
+    [
+      { talos: "v1.13.9", cores: 4 },
+      { talos: "v1.13.10", cores: 4 },
+      { talos: "v1.13.9", cores: 6 },
+      { talos: "v1.13.10", cores: 6 },
+    ].map(({ talos, cores }, at) => {
+      const pool = { name: "worker", count: workers, machine: { cores }, upgrade: { maxUnavailable: 2 } };
+      return testDesired(
         testCluster({
           templates: [{}, { controlPlane: 998, worker: 999 }, { clone: "linked", controlPlane: 998 }][
             (planes + workers + at) % 3
           ],
-          controlPlane: { count: planes },
-          pools: workers === 0 ? [] : [{ name: "worker", count: workers, upgrade: { maxUnavailable: 2 } }],
+          controlPlane: { count: planes, machine: { cores } },
+          pools: workers === 0 ? [] : [pool],
           versions: { talos },
           endpoint: { vip: "10.0.0.9" },
           protect: { minWorkers: 0 },
         }),
-      ),
-    ),
+      );
+    }),
   ),
 );
 
@@ -53,6 +59,8 @@ class Run {
   #acceptsDowntime = false;
   /** How many phases of rotations are over; three make a whole one. */
   #phase = 0;
+  /** How many times the file came to ask for what takes a reboot. */
+  #heavy = 0;
   #isRotating = false;
 
   constructor(seed: number) {
@@ -78,7 +86,7 @@ class Run {
 
   #config(machine: Machine, phase: number): SeenConfig {
     const config = this.#size.config(machine);
-    return { ...config, rest: `${config.rest}, phase ${phase}` };
+    return { ...config, rest: `${config.rest}, heavy ${this.#heavy}, phase ${phase}` };
   }
 
   #rotation(phase: number): Desired["rotation"] {
@@ -133,7 +141,7 @@ class Run {
   /** What others do, and what happens. */
   accident(): void {
     const machine = this.#one([...this.world.machines.values()]);
-    const kind = Math.floor(this.#random() * 16);
+    const kind = Math.floor(this.#random() * 17);
     this.trace.push(`accident ${kind} ${machine?.name ?? ""}`);
     if (kind === 0) this.#size = this.#one(sizes) ?? this.#size;
     if (kind === 1) this.#replacing = [machine?.name ?? "", ...this.#replacing].slice(0, 3);
@@ -142,10 +150,11 @@ class Run {
     if (kind === 3) this.#adopt();
     if (kind === 10) this.world.now += 3_600_000;
     if (kind === 11) this.#resetting = [machine?.name ?? "", ...this.#resetting].slice(0, 2);
-    if ((kind === 12 || kind === 13) && !this.#isRotating) {
+    if ([12, 13].includes(kind) && !this.#isRotating) {
       this.#isRotating = true;
       this.#phase += 1;
     }
+    if (kind === 16) this.#heavy += 1;
     if (machine === undefined) return;
     if (kind === 4) machine.isRunning = false;
     if (kind === 5) machine.isReachable = false;

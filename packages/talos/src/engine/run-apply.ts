@@ -13,6 +13,7 @@ import { hearMachine, type HeardMachine, type Listen } from "./observe/hear-mach
 import { isDone, whatIsSeen } from "./progress/is-done.ts";
 import type { Observer } from "./observe/observer.ts";
 import { expectedTimes, timeoutOf } from "./progress/step-times.ts";
+import { Tries } from "./progress/tries.ts";
 import { Underway } from "./progress/underway.ts";
 import type { World } from "./world.ts";
 
@@ -49,8 +50,6 @@ export interface ApplyResult {
 
 const PAUSE_MS = 2_000;
 const REPORT_MS = 10_000;
-/** A step that does not take effect is not tried for ever. */
-const MOST_TRIES = 3;
 /** For how long a platform may be away between two steps. */
 const PATIENCE_MS = 120_000;
 /** How many machines are worked on at once. */
@@ -58,7 +57,7 @@ const AT_ONCE = 8;
 
 export async function runApply(deps: ApplyDeps): Promise<ApplyResult> {
   const done: Step[] = [];
-  const tries = new Map<string, number>();
+  const tries = new Tries();
   const underway = new Underway(deps.journal.lines(), deps.clock);
   const line = (event: "run" | "end", note: string): void =>
     deps.journal.append({ at: new Date(deps.clock.now()).toISOString(), run: deps.run, event, note });
@@ -76,11 +75,11 @@ export async function runApply(deps: ApplyDeps): Promise<ApplyResult> {
       line("end", findings.length === 0 ? "nothing left to do" : findings.map(({ id }) => id).join(", "));
       return { steps: done, findings, world };
     }
-    for (const step of steps) refuseAgain(step, tries);
+    tries.count(steps.map(stepName));
     await inGroups(steps, (group) => runGroup(deps, group, world, underway));
     done.push(...steps);
     // Each phase gives every machine another configuration.
-    if (steps.some(({ kind }) => kind === "record.rotated")) tries.clear();
+    if (steps.some(({ kind }) => kind === "record.rotated")) tries.forget();
   }
 }
 
@@ -97,16 +96,6 @@ async function look({ observer, clock, signal, begun }: ApplyDeps, until: number
       await clock.sleep(PAUSE_MS, signal);
     }
   }
-}
-
-function refuseAgain(step: Step, tries: Map<string, number>): void {
-  const name = stepName(step);
-  const before = tries.get(name) ?? 0;
-  tries.set(name, before + 1);
-  if (before < MOST_TRIES) return;
-  throw new AppError("operation.failed", `${name} was done ${before} times and is still to be done`, {
-    data: { finding: "step-without-effect" },
-  });
 }
 
 /** Steps of one machine one after another, different machines beside each other. */

@@ -283,6 +283,14 @@ export const platformFindings = {
     cause: "Disks can only grow; what is on the part that would go is lost.",
     fix: "Write at least its present size, or replace the machine.",
   },
+  "replace-needed": {
+    area: "platform",
+    title: "The file says of a machine what only a new one gets",
+    evidence: "what it has, and what the file says",
+    cause:
+      "Firmware, the place of the cloud-init drive, the storage of disks that are there and the mappings of devices that are there are given to machines when they are made.",
+    fix: "gpvectl talos replace MACHINE, or write in the file what it has.",
+  },
   "arch-needs-root": {
     area: "platform",
     title: "The architecture can only be set by root",

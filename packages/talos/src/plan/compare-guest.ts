@@ -2,8 +2,12 @@
 import type { GuestConfig } from "../driver/driver.ts";
 import type { Change } from "./plan-steps.ts";
 
-/** These take effect at once; all others when the machine starts again. */
-const HOT = new Set(["name", "tags", "protection"]);
+/**
+ * These take effect at once; all others when the machine starts again. Name servers are on the drive for the time before
+ * a machine has a configuration, which says the same and goes before; a way out of the drive's stays beside another until
+ * the next start.
+ */
+const HOT = new Set(["name", "tags", "protection", "nameserver", "searchdomain"]);
 const defaults: Readonly<Record<string, string>> = { agent: "0", balloon: "0", protection: "0" };
 
 export function compareGuest(wanted: GuestConfig, actual: GuestConfig): readonly Change[] {

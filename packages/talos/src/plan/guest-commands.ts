@@ -37,8 +37,9 @@ export function hostWords(step: GuestStep): readonly string[] {
     case "guest.start":
       return ["qm", "start", id];
     case "balancer.stop":
-    case "guest.stop":
       return ["qm", "stop", id];
+    case "guest.stop":
+      return ["qm", step.comesBack === true ? "shutdown" : "stop", id];
     case "template.delete":
     case "balancer.delete":
     case "guest.delete":
@@ -76,8 +77,9 @@ export function platformWords(step: GuestStep): readonly string[] {
     case "guest.start":
       return ["pvesh", "create", `${guest}/status/start`];
     case "balancer.stop":
-    case "guest.stop":
       return ["pvesh", "create", `${guest}/status/stop`];
+    case "guest.stop":
+      return ["pvesh", "create", `${guest}/status/${step.comesBack === true ? "shutdown" : "stop"}`];
     case "template.delete":
     case "balancer.delete":
     case "guest.delete":

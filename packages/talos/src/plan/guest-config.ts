@@ -67,12 +67,8 @@ export function newGuest(cluster: Cluster, machine: Machine): GuestConfig {
       ? `${storage.vm}:${size.diskGiB},discard=on`
       : `${storage.vm}:0,import-from=${volume},discard=on`,
     ...(isIso ? { [iso]: `${volume},media=cdrom` } : {}),
-    ...Object.fromEntries(
-      size.extraDisks.map((disk, at) => [`scsi${at + 1}`, `${disk.storage}:${disk.gib},discard=on`]),
-    ),
-    ...Object.fromEntries(size.pci.map(({ mapping }, at) => [`hostpci${at}`, `mapping=${mapping},pcie=1`])),
-    // Machines of arm64 have no IDE.
-    [machine.arch === "arm64" ? "scsi30" : size.cloudInitDrive]: `${storage.cloudinit}:cloudinit`,
+    ...guestDevices(machine),
+    [cloudInitDrive(machine)]: `${storage.cloudinit}:cloudinit`,
     serial0: "socket",
     // The disk first: an ISO before it would install for ever.
     boot: isIso ? `order=${SYSTEM_DISK};${iso}` : `order=${SYSTEM_DISK}`,
@@ -81,6 +77,20 @@ export function newGuest(cluster: Cluster, machine: Machine): GuestConfig {
     ...(pool === null ? {} : { pool }),
   };
 }
+
+/** Disks beside the system's, and devices of the node. */
+export function guestDevices({ size }: Pick<Machine, "size">): GuestConfig {
+  return {
+    ...Object.fromEntries(
+      size.extraDisks.map((disk, at) => [`scsi${at + 1}`, `${disk.storage}:${disk.gib},discard=on`]),
+    ),
+    ...Object.fromEntries(size.pci.map(({ mapping }, at) => [`hostpci${at}`, `mapping=${mapping},pcie=1`])),
+  };
+}
+
+/** Machines of arm64 have no IDE. */
+export const cloudInitDrive = ({ arch, size }: Pick<Machine, "arch" | "size">): string =>
+  arch === "arm64" ? "scsi30" : size.cloudInitDrive;
 
 /** Where an ISO lies until Talos is on the disk; machines of arm64 have no IDE. */
 export function isoDrive({ arch, size }: Pick<Machine, "arch" | "size">): string {

@@ -143,6 +143,25 @@ test("differences are named, and changed where the machine is off", () => {
   expect(planOf(small, { guests: [hot as never] }).steps).toMatchObject([{ kind: "guest.change" }]);
 });
 
+test("name servers are changed while machines run; a way out is read when they start", () => {
+  const network = { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1" };
+  const size = { controlPlane: { count: 1 }, pools: [] };
+  const guests = made(testCluster({ ...size, network: { ...network, dns: ["10.0.0.2"] } }));
+  const steps = (more: object) =>
+    planOf(testCluster({ ...size, network: { ...network, ...more } }), { guests }).steps;
+  expect(steps({ dns: ["10.0.0.3"], search: ["lan"] })).toMatchObject([
+    {
+      kind: "guest.change",
+      impact: "safe",
+      changes: [
+        { key: "nameserver", from: "10.0.0.2", to: "10.0.0.3" },
+        { key: "searchdomain", from: null, to: "lan" },
+      ],
+    },
+  ]);
+  expect(steps({ dns: ["10.0.0.2"], gateway: "10.0.0.254" })).toEqual([]);
+});
+
 test("disks grow, and never shrink", () => {
   const [guest] = made(small);
   const sized = (size: string) =>
@@ -155,6 +174,48 @@ test("disks grow, and never shrink", () => {
     2, 40, 2048, 1,
   ]);
   expect(diskGib("a:b")).toBeUndefined();
+});
+
+test("disks and devices that the file came to want are added, and disks beside the system's grow", () => {
+  const wanted = testCluster({
+    controlPlane: {
+      count: 1,
+      machine: {
+        extraDisks: [
+          { gib: 200, storage: "ceph" },
+          { gib: 50, storage: "local-lvm" },
+        ],
+        pci: [{ mapping: "gpu0" }],
+      },
+    },
+    pools: [],
+  });
+  const [guest] = made(wanted);
+  const having = (more: object, isRunning = true) =>
+    planOf(wanted, { guests: [{ ...guest, isRunning, config: { ...guest?.config, ...more } } as never] });
+  const added = [
+    { key: "scsi1", from: null, to: "ceph:200,discard=on" },
+    { key: "scsi2", from: null, to: "local-lvm:50,discard=on" },
+    { key: "hostpci0", from: null, to: "mapping=gpu0,pcie=1" },
+  ];
+  expect(having({}, false).steps).toMatchObject([
+    { kind: "guest.change", changes: added },
+    { kind: "guest.start" },
+  ]);
+  // One that runs is emptied first, as for other cores.
+  expect(having({}).steps).toEqual([]);
+  const all = { hostpci0: "pcie=1,mapping=gpu0", scsi2: "local-lvm:vm-2000-disk-2,size=50G" };
+  expect(having({ ...all, scsi1: "ceph:vm-2000-disk-1,discard=on,size=100G" }).steps).toMatchObject([
+    { kind: "guest.resize", disk: "scsi1", gib: 200 },
+  ]);
+  expect(having({ ...all, scsi1: "ceph:vm-2000-disk-1,size=300G" }).findings).toMatchObject([
+    { id: "disk-shrinks", evidence: "scsi1 has 300 GiB, the file says 200" },
+  ]);
+  // It lies elsewhere: another disk than the one that is wanted.
+  expect(having({ ...all, scsi1: "local-lvm:vm-2000-disk-1,size=100G" })).toEqual({
+    steps: [],
+    findings: [],
+  });
 });
 
 test("only what is ours by tag and identity is seen as left over", () => {
@@ -316,6 +377,7 @@ test("commands say their host where there are several, and their platform", () =
     { kind: "guest.change", impact: "safe", ...common, changes },
     { kind: "template.seal", impact: "safe", ...common },
     { kind: "guest.stop", impact: "disruptive", ...common },
+    { kind: "guest.stop", impact: "disruptive", ...common, comesBack: true },
     { kind: "guest.delete", impact: "destructive", ...common },
   ];
   expect(all.map((step) => stepCommand(step, many))).toEqual([
@@ -323,9 +385,11 @@ test("commands say their host where there are several, and their platform", () =
     "pvesh set /nodes/pve2/qemu/2000/config --tags 'a;b'",
     "pvesh create /nodes/pve2/qemu/2000/template",
     "pvesh create /nodes/pve2/qemu/2000/status/stop",
+    "pvesh create /nodes/pve2/qemu/2000/status/shutdown",
     "pvesh delete /nodes/pve2/qemu/2000 --purge 1",
   ]);
-  const [, , , stop] = all;
+  const [, , , stop, away] = all;
+  expect(away && [stepCommand(away), stepText(away)]).toEqual(["qm shutdown 2000", "~ shut down prod-cp-1"]);
   expect(stop && stepCommand(stop, { ...many, hasManyProviders: true })).toBe(
     "pvesh create /nodes/pve2/qemu/2000/status/stop  # on pve",
   );

@@ -48,6 +48,11 @@ export interface GuestChange extends OfGuest<"guest.change", "safe"> {
   readonly changes: readonly Change[];
 }
 
+export interface GuestStop extends OfGuest<"guest.stop", "disruptive"> {
+  /** It shuts down by itself, as far as it can. Left out: nobody needs it any more. */
+  readonly comesBack?: true;
+}
+
 /** From a template; what makes it this machine is changed after. */
 export interface GuestClone extends OfGuest<"guest.clone", "safe"> {
   readonly from: GuestPlace;
@@ -83,7 +88,7 @@ export type GuestStep =
   | GuestResize
   | GuestChange
   | OfGuest<"guest.start", "safe">
-  | OfGuest<"guest.stop", "disruptive">
+  | GuestStop
   | OfGuest<"guest.delete", "destructive">;
 
 /** What an image is made of, by the ids of schematics. */

@@ -40,7 +40,7 @@ export function stepText(step: Step): string {
     case "guest.delete":
       return `- delete ${step.subject}: VMID ${step.place.vmid} on ${step.place.host}, with its disks`;
     case "guest.stop":
-      return `~ stop ${step.subject}`;
+      return `~ ${step.comesBack === true ? "shut down" : "stop"} ${step.subject}`;
     case "talos.reconfigure":
       return [
         `~ reconfigure ${step.subject}${step.impact === "safe" ? "" : " (reboots)"}`,

@@ -1,14 +1,14 @@
-// Whether the platform has the PCI devices that machines are to have. Those of machines that are there are not asked for.
+// Whether the platform has the PCI devices that machines are to have. Those that machines have already are not asked for.
 import type { Machine } from "../cluster/machine.ts";
 import type { Driver } from "../driver/driver.ts";
 import { error, type Finding } from "./finding-report.ts";
 
 export const mappingPath = (mapping: string): string => `/mapping/pci/${mapping}`;
 
-/** `missing` are machines that are still to be made. */
-export async function checkDevices(missing: readonly Machine[], driver: Driver): Promise<readonly Finding[]> {
+/** `made`: machines as far as they are still to be made. */
+export async function checkDevices(made: readonly Machine[], driver: Driver): Promise<readonly Finding[]> {
   const wanted = new Map(
-    missing.flatMap(({ host, size }) =>
+    made.flatMap(({ host, size }) =>
       size.pci.map(({ mapping }) => [`${mapping} on ${host}`, { mapping, host }] as const),
     ),
   );

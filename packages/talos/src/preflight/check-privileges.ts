@@ -31,7 +31,7 @@ export const roleOfDeployer: readonly string[] = [
   ...OF_NODES,
 ].toSorted();
 
-/** What is needed where. `missing` are machines that are still to be made: only making them needs what is theirs. */
+/** What is needed where. `missing`: machines as far as they are still to be made, which alone needs what is theirs. */
 export function neededPrivileges(
   cluster: Cluster,
   provider: Cluster["providers"][number],

@@ -319,6 +319,37 @@ test("our own machines are neither in the way nor counted again", async () => {
   expect(found).toEqual([]);
 });
 
+test("what a machine that is there still needs is looked at; what only a new one gets is told", async () => {
+  const size = { extraDisks: [{ gib: 200, storage: "big" }], pci: [{ mapping: "gpu0" }] };
+  const file = { controlPlane: { count: 1, machine: size }, pools: [] };
+  const cluster = testCluster(file);
+  const found = (more: Readonly<Record<string, string>>) =>
+    findings((platform) => {
+      platform.storages.push({ storage: "big", active: 1, enabled: 1, content: "images", avail: 1000 * GIB });
+      platform.privileges = (path) => (path === "/storage/big" ? ["Datastore.Audit"] : DEPLOYER_PRIVILEGES);
+      for (const machine of machinesOf(cluster)) {
+        const config = { ...guestSettings(cluster, machine), ...more };
+        platform.guests.set(machine.vmid, { node: machine.host, status: "running", config });
+      }
+    }, file);
+  expect(await found({})).toEqual([
+    "error privilege-missing /storage/big: missing: Datastore.AllocateSpace",
+    "error privilege-missing /mapping/pci/gpu0: missing: Mapping.Use",
+  ]);
+  const devices = { scsi1: "big:vm-2000-disk-1,size=200G", hostpci0: "mapping=gpu0,pcie=1" };
+  expect(await found({ ...devices, bios: "ovmf", ide2: "local-lvm:vm-2000-cloudinit" })).toEqual([]);
+  const other = {
+    bios: "seabios",
+    scsi0: "local:2000/vm-2000-disk-0.qcow2,size=40G",
+    scsi1: "local-lvm:vm-2000-disk-1,size=200G",
+    hostpci0: "mapping=gpu1,pcie=1",
+    scsi30: "local:2000/vm-2000-cloudinit.qcow2,media=cdrom",
+  };
+  expect(await found(other)).toEqual([
+    "warning replace-needed prod-cp-1: bios is seabios, the file says ovmf; the cloud-init drive is scsi30, the file says ide2; the storage of scsi0 is local, the file says local-lvm; the storage of scsi1 is local-lvm, the file says big; the mapping of hostpci0 is gpu1, the file says gpu0",
+  ]);
+});
+
 test("control planes that a lock puts on one node are told: an error while they can still go elsewhere", async () => {
   const cluster = testCluster({ placement: { spread: "required" } });
   const pin = (vmid: number, ip: string) => ({ provider: "pve", host: "pve1", vmid, addresses: [ip] });

@@ -16,6 +16,7 @@ import { networkOf } from "./check-bridge.ts";
 import { checkDevices } from "./check-devices.ts";
 import { checkFile } from "./check-file.ts";
 import { checkGuests, isOurs, type KnownGuest, readGuests, uuidOf } from "./check-guests.ts";
+import { checkHardware } from "./check-hardware.ts";
 import { checkArchives, checkOfflineImages, lackingImages } from "./check-image.ts";
 import { checkNodes } from "./check-nodes.ts";
 import { checkAccounts, checkPrivileges } from "./check-privileges.ts";
@@ -87,17 +88,20 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
       );
       const missing = own.filter(({ vmid }) => !existing.has(vmid));
       const network = await networkOf(cluster, seen.observation, driver);
+      const hardware = checkHardware(cluster, own, seen.guests, tag);
+      const made = [...missing, ...hardware.growing];
       const front = await checkBalancer(cluster, machines, driver, seen.guests);
       const images = lackingImages(cluster, madeFromImages(cluster, own, missing, seen), seen);
       findings.push(
         ...checkVersion(provider, seen.observation),
-        ...(await checkPrivileges(cluster, provider, missing, driver, network.path)),
-        ...(await checkDevices(missing, driver)),
+        ...(await checkPrivileges(cluster, provider, made, driver, network.path)),
+        ...(await checkDevices(made, driver)),
         // One that runs has its accounts.
         ...(existing.size === 0 ? await checkAccounts(cluster, provider, driver) : []),
         ...checkPool(provider, seen.observation),
         ...checkNodes(cluster, provider, own, seen.observation, existing, network),
         ...checkGuests(own, seen.guests, tag),
+        ...hardware.findings,
         ...front.findings,
         ...(await checkOfflineImages(cluster, images, request.folder)),
         ...(await checkArchives(cluster, missing, request.folder)),

@@ -1,8 +1,7 @@
 // Where a cluster is no longer what its file says, machine by machine. `apply` mends what is listed.
 import { balancerOf } from "../cluster/balancer.ts";
 import { balancerChanges } from "../plan/balancer-config.ts";
-import { compareGuest } from "../plan/compare-guest.ts";
-import { guestSettings } from "../plan/guest-config.ts";
+import { guestChanges } from "../plan/guest-changes.ts";
 import { type Desired, wantedTalos } from "../engine/desired.ts";
 import { etcdHealth } from "../engine/quorum.ts";
 import { schematicChange } from "../engine/outdated.ts";
@@ -86,7 +85,7 @@ function ofMachine(desired: Desired, world: World, machine: Machine): readonly D
   if (guest.unread !== undefined) {
     return [{ machine: name, kind: "silent", detail: `its guest cannot be looked at: ${guest.unread}` }];
   }
-  const changes = compareGuest(guestSettings(desired.cluster, machine), guest.config);
+  const changes = guestChanges(desired.cluster, machine, guest.config);
   return [
     ...changes.map(({ key, from, to }): Drift => ({
       machine: name,

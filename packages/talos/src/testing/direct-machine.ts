@@ -56,6 +56,7 @@ export function directMachine(machine: MachineState, isMember: boolean): TalosMa
         machine.reset(isGraceful, RESET_LABELS);
         boot();
       }),
+    shutdown: () => call("shutdown", () => machine.shutdown()),
     pull: (image) =>
       call("pull", () => {
         if (!hasLifecycle(machine.version)) throw new ConnectError("unknown service", Code.Unimplemented);

@@ -67,6 +67,10 @@ export function driverConformance(world: () => DriverWorld): void {
     expect(await driver.guestConfig(place())).toMatchObject({ memory: "96" });
     await driver.resizeDisk(place(), "scsi0", 2);
     expect((await driver.guestConfig(place()))["scsi0"]).toContain("size=2G");
+    await driver.changeGuest(place(), { scsi1: `${storage}:1,discard=on` });
+    expect((await driver.guestConfig(place()))["scsi1"]).toMatch(new RegExp(`^${storage}:.*size=1G`));
+    await driver.resizeDisk(place(), "scsi1", 2);
+    expect((await driver.guestConfig(place()))["scsi1"]).toContain("size=2G");
     await driver.start(place());
     expect(await guest()).toMatchObject({ isRunning: true });
     await driver.stop(place());

@@ -118,6 +118,14 @@ export class FakePlatform {
     }
   }
 
+  /** By itself, as the machine in it does. */
+  powerOff(uuid: string): void {
+    const found = [...this.guests.values()].find(({ config }) => config["smbios1"]?.includes(uuid) === true);
+    if (found?.status !== "running") return;
+    found.status = "stopped";
+    this.onGuest("stop", found.config);
+  }
+
   #isListed(vmid: number): boolean {
     if (this.hidden.has(vmid)) return false;
     const left = this.unlisted.get(vmid) ?? 0;
@@ -179,7 +187,7 @@ export class FakePlatform {
         return guest.config;
       }
       case "POST /config":
-        Object.assign(guest.config, values);
+        Object.assign(guest.config, withDisks(vmid, values));
         return null;
       case "POST /template":
         guest.template = 1;
@@ -249,13 +257,21 @@ export class FakePlatform {
   #create(node: string, { vmid: id = "", ...config }: Readonly<Record<string, string>>): null {
     if (this.guests.has(Number(id)))
       throw refused(500, `unable to create VM ${id} - VM ${id} already exists`);
-    const disk = config["scsi0"];
-    const made =
-      disk === undefined ? {} : { scsi0: `${disk.replace(/:(\d+)/, `:vm-${id}-disk-0,size=$1G`)}` };
-    this.guests.set(Number(id), { node, status: "stopped", config: { ...config, ...made } });
+    this.guests.set(Number(id), { node, status: "stopped", config: withDisks(Number(id), config) });
     this.onGuest("create", config);
     return null;
   }
+}
+
+/** What is asked for by its size is made. */
+function withDisks(vmid: number, config: Readonly<Record<string, string>>): Record<string, string> {
+  const own = Object.entries(config).map(([key, value]) => [
+    key,
+    /^scsi\d+$/.test(key)
+      ? value.replace(/^([^:,]+):(\d+)(?=,|$)/, `$1:vm-${vmid}-disk-${key.slice(4)},size=$2G`)
+      : value,
+  ]);
+  return Object.fromEntries(own) as Record<string, string>;
 }
 
 class Refused extends Error {

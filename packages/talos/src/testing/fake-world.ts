@@ -133,6 +133,7 @@ export class FakeWorld {
         return /^scsi\d$/.test(key) && gib !== undefined ? [Number(gib)] : [];
       });
       machine.isOn = false;
+      machine.onShutdown = () => this.platform.powerOff(uuid);
       this.machines.set(uuid, machine);
       this.#byAddress.set(address, uuid);
     }

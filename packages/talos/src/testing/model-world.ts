@@ -67,7 +67,7 @@ export class ModelWorld {
       if (!seen.has(name) && this.#isToldOf(name))
         seen.set(name, { name, hostname: name, role, guest: undefined, talos: { state: "off" } });
     }
-    for (const machine of this.machines.values()) seen.set(machine.name, this.#seenMachine(machine));
+    for (const machine of this.machines.values()) seen.set(machine.name, this.#seenMachine(machine, desired));
     const kubernetes = this.hasQuorum
       ? {
           addons: new Map(),
@@ -95,7 +95,7 @@ export class ModelWorld {
     };
   }
 
-  #seenMachine(machine: ModelMachine): SeenMachine {
+  #seenMachine(machine: ModelMachine, desired: Desired): SeenMachine {
     const { name, role, provider, place, isRunning, isReachable, config, isHidden, isUnread } = machine;
     const of = { name, hostname: name, role };
     if (isHidden) {
@@ -107,14 +107,14 @@ export class ModelWorld {
       const guest = { provider, place, isRunning: false, config: {}, unread: "its node is away" };
       return { ...of, guest, talos: { state: "off" } };
     }
-    return { ...of, guest: { provider, place, isRunning, config }, talos: this.#talos(machine) };
+    return { ...of, guest: { provider, place, isRunning, config }, talos: this.#talos(machine, desired) };
   }
 
   #isToldOf(name: string): boolean {
     return this.hasQuorum && (this.members.has(name) || this.nodes.has(name));
   }
 
-  #talos(machine: ModelMachine): SeenTalos {
+  #talos(machine: ModelMachine, desired: Desired): SeenTalos {
     if (!machine.isRunning) return { state: "off" };
     if (!machine.isReachable) return { state: "silent", reason: "no route" };
     const { version, name, role, rest, kubelet } = machine;
@@ -143,6 +143,7 @@ export class ModelWorld {
       isReady: role === "worker" || etcd !== undefined,
       unmet: [],
       config: { rest, kubelet, components: role === "controlplane" ? kubelet : undefined },
+      change: { needsReboot: this.#takesReboot(machine, desired), differences: [] },
       etcd,
       etcdService:
         role === "worker" ? "" : machine.hasEtcd ? "Running" : machine.hasLeft ? "Finished" : "Preparing",
@@ -174,6 +175,7 @@ export class ModelWorld {
   #act(step: Step, desired: Desired): void {
     const machine = this.machines.get(step.subject);
     if (step.kind.startsWith("guest.") && machine?.isUnread === true) throw new Error("its node is away");
+    this.#lookAtPods(step, desired);
     switch (step.kind) {
       case "template.create":
       case "template.seal":
@@ -250,9 +252,14 @@ export class ModelWorld {
         this.#reached(step.subject).version = step.to;
         this.#downAndUp(this.#reached(step.subject), step);
         return;
-      case "talos.reconfigure":
-        this.#reached(step.subject).rest = this.#wanted(step.subject, desired)?.rest ?? "";
+      case "talos.reconfigure": {
+        const reached = this.#reached(step.subject);
+        if (step.impact === "safe" && this.#takesReboot(reached, desired))
+          throw new Error("it needs a reboot");
+        reached.rest = this.#wanted(step.subject, desired)?.rest ?? "";
+        if (step.impact === "disruptive") this.#downAndUp(reached, step);
         return;
+      }
       case "kubernetes.kubelet":
       case "kubernetes.components":
         this.#reached(step.subject).kubelet = step.to;
@@ -281,6 +288,31 @@ export class ModelWorld {
       case "record.reset":
       case "record.rotated":
     }
+  }
+
+  /** Of a machine that stays: whoever goes away was emptied, and no more than the pool allows are away for it. */
+  #lookAtPods({ kind, subject, impact }: Step, desired: Desired): void {
+    const machine = desired.machines.find(({ name }) => name === subject);
+    if (machine === undefined || [desired.replacing[0], desired.resetting[0]].includes(subject)) return;
+    const goes =
+      ["guest.stop", "talos.upgrade", "talos.reconfigure"].includes(kind) && impact === "disruptive";
+    if (goes && this.nodes.get(subject)?.isCordoned === false)
+      this.broken.push(`${kind} ${subject} takes its pods`);
+    const pool = desired.cluster.pools.find(({ name }) => name === machine.pool);
+    if (kind !== "node.drain" || pool === undefined || this.#isAway(subject)) return;
+    const away = desired.machines.filter((each) => each.pool === pool.name && this.#isAway(each.name));
+    if (away.length >= pool.upgrade.maxUnavailable)
+      this.broken.push(`${kind} ${subject} while ${away.map(({ name }) => name).join()} cannot take pods`);
+  }
+
+  #isAway(name: string): boolean {
+    const machine = this.machines.get(name);
+    return machine?.isRunning !== true || !machine.isReachable || this.nodes.get(name)?.isCordoned === true;
+  }
+
+  #takesReboot({ name, rest }: ModelMachine, desired: Desired): boolean {
+    const heavy = (text = ""): string => /heavy \d+/.exec(text)?.[0] ?? "";
+    return heavy(rest) !== heavy(this.#wanted(name, desired)?.rest);
   }
 
   /** Clones that are gone, whoever deleted them, read from nothing. */

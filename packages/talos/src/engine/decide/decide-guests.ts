@@ -4,31 +4,27 @@ import { given } from "@gpve/contracts/given.ts";
 import type { Machine } from "../../cluster/machine.ts";
 import { cloneMark, cloneMode } from "../../cluster/templates.ts";
 import { imageFile, imageVolume, ownSum } from "../../image/image-file.ts";
-import { compareGuest, diskGib, isHot } from "../../plan/compare-guest.ts";
-import { EMPTY_DRIVE, guestSettings, isoDrive, newGuest, SYSTEM_DISK } from "../../plan/guest-config.ts";
+import { isHot } from "../../plan/compare-guest.ts";
+import { diskSizes, guestChanges } from "../../plan/guest-changes.ts";
+import { EMPTY_DRIVE, isoDrive, newGuest, SYSTEM_DISK } from "../../plan/guest-config.ts";
 import type { GuestStep } from "../../plan/plan-steps.ts";
 import { cloneChanges } from "../../plan/template-config.ts";
 import { uuidOf } from "../../preflight/check-guests.ts";
 import { error } from "../../preflight/finding-report.ts";
 import { doing, pairs, replaced, stopping, type Rule, type Situation } from "../situation.ts";
 import { lackingTemplates, templateOf } from "./decide-templates.ts";
-import { disruption } from "./decide-disruption.ts";
 import type { Desired } from "../desired.ts";
 import { configured, imagePlace, type SeenGuest } from "../world.ts";
 
 /** Disks that would have to shrink are left alone, and told. */
 export const refuseShrinking: Rule = (situation) => {
   const found = pairs(situation).flatMap(({ machine, seen }) => {
-    const gib = diskGib(seen.guest?.config[SYSTEM_DISK]);
-    return gib !== undefined && gib > machine.size.diskGiB
-      ? [
-          error(
-            "disk-shrinks",
-            machine.name,
-            `${SYSTEM_DISK} has ${gib} GiB, the file says ${machine.size.diskGiB}`,
-          ),
-        ]
-      : [];
+    const larger = diskSizes(machine, seen.guest?.config ?? {}).filter(
+      ({ gib, wantedGib }) => gib > wantedGib,
+    );
+    return larger.map(({ disk, gib, wantedGib }) =>
+      error("disk-shrinks", machine.name, `${disk} has ${gib} GiB, the file says ${wantedGib}`),
+    );
   });
   return found.length === 0 ? undefined : stopping(...found);
 };
@@ -133,17 +129,6 @@ export const changeHot: Rule = (situation) =>
     }),
   );
 
-/** The rest takes effect when the machine starts again: one after another, as upgrades are. */
-export const changeCold: Rule = (situation) => {
-  const found = pairs(situation).find(
-    ({ machine, seen: { guest } }) => guest !== undefined && changesOf(situation, machine, guest).length > 0,
-  );
-  if (found?.seen.guest === undefined) return undefined;
-  const { machine, seen } = found;
-  const stop: GuestStep = { kind: "guest.stop", impact: "disruptive", ...common(machine, found.seen.guest) };
-  return disruption(situation, seen, [stop]);
-};
-
 /** Talos is on the disk: the ISO it came from must not be there when somebody changes the boot order. */
 export const detachIso: Rule = (situation) =>
   doing(
@@ -157,9 +142,13 @@ export const detachIso: Rule = (situation) =>
     }),
   );
 
-/** Whether a machine still waits for work that it was drained for. */
-export function waitsForStop(situation: Situation, machine: Machine, guest: SeenGuest | undefined): boolean {
-  return guest !== undefined && changesOf(situation, machine, guest).length > 0;
+/** Whether its guest differs in what takes effect when the machine starts again: it is brought to it while it is off. */
+export function waitsForStop(situation: Situation, machine: Machine, guest: SeenGuest): boolean {
+  return changesOf(situation, machine, guest).length > 0;
+}
+
+export function stopStep(machine: Machine, guest: SeenGuest): GuestStep {
+  return { kind: "guest.stop", impact: "disruptive", ...common(machine, guest), comesBack: true };
 }
 
 function newSteps(situation: Situation, machine: Machine): readonly GuestStep[] {
@@ -226,15 +215,14 @@ function stoppedSteps(situation: Situation, machine: Machine, guest: SeenGuest):
 }
 
 function growSteps(machine: Machine, guest: SeenGuest): readonly GuestStep[] {
-  const gib = diskGib(guest.config[SYSTEM_DISK]);
-  const wanted = machine.size.diskGiB;
-  return gib === undefined || gib >= wanted
-    ? []
-    : [{ kind: "guest.resize", impact: "safe", ...common(machine, guest), disk: SYSTEM_DISK, gib: wanted }];
+  const of = common(machine, guest);
+  return diskSizes(machine, guest.config)
+    .filter(({ gib, wantedGib }) => gib < wantedGib)
+    .map(({ disk, wantedGib }) => ({ kind: "guest.resize", impact: "safe", ...of, disk, gib: wantedGib }));
 }
 
 function changesOf({ desired }: Situation, machine: Machine, guest: SeenGuest) {
-  return compareGuest(guestSettings(desired.cluster, machine), guest.config);
+  return guestChanges(desired.cluster, machine, guest.config);
 }
 
 function common(machine: Machine, { provider, place }: SeenGuest) {

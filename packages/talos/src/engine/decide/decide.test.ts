@@ -29,6 +29,16 @@ const node = (world: World, name: string, how: Partial<SeenNode>): World => ({
   },
 });
 
+/** Of all nodes at any time, by the drains and what follows them. */
+function mostAway(steps: readonly string[]): number {
+  let [now, most] = [0, 0];
+  for (const name of steps) {
+    now += name.startsWith("node.drain ") ? 1 : name.startsWith("node.uncordon ") ? -1 : 0;
+    most = Math.max(most, now);
+  }
+  return most;
+}
+
 const desired = testDesired();
 const begun = { beginning: { machine: "prod-cp-1", doneAt: "2026-01-01" } };
 
@@ -299,6 +309,7 @@ describe("day two", () => {
     const older = testCluster({ versions: { talos: "v1.13.9", kubernetes: "v1.35.4" } });
     const steps = names({ ...now }, madeWorld(testDesired(older)));
     expect(steps).toEqual([
+      "etcd.snapshot prod-cp-1",
       ...["prod-cp-1", "prod-cp-2", "prod-cp-3"].map((name) => `kubernetes.components ${name}`),
       ...[...made.machines.keys()].map((name) => `kubernetes.kubelet ${name}`),
     ]);
@@ -322,6 +333,91 @@ describe("day two", () => {
       "talos.reconfigure prod-cp-2",
       "node.uncordon prod-cp-2",
     ]);
+  });
+
+  test("whatever a machine has to be away for is done within one drain", () => {
+    const pools = [{ name: "worker", count: 3 }];
+    const before = madeWorld(testDesired(testCluster({ pools })));
+    const other = { needsReboot: true, differences: [] };
+    const world = [...before.machines.keys()].reduce(
+      (each, name) =>
+        talos(each, name, {
+          change: other,
+          config: {
+            rest: "old",
+            kubelet: "1.36.3",
+            components: name.includes("-cp-") ? "1.36.3" : undefined,
+          },
+        }),
+      before,
+    );
+    const cores = { machine: { cores: 6 } };
+    const next = (file: object) => ({
+      ...testDesired(testCluster({ pools, versions: { talos: "v1.13.10" }, ...file })),
+      ...begun,
+    });
+    const steps = names(next({}), world);
+    expect(steps.slice(0, 8)).toEqual([
+      "node.drain prod-worker-1",
+      "talos.upgrade prod-worker-1",
+      "talos.reconfigure prod-worker-1",
+      "node.uncordon prod-worker-1",
+      "etcd.snapshot prod-cp-1",
+      "node.drain prod-cp-2",
+      "talos.upgrade prod-cp-2",
+      "talos.reconfigure prod-cp-2",
+    ]);
+    expect(steps).toHaveLength(1 + 4 * 6);
+    const all = names(next({ pools: [{ ...pools[0], ...cores }] }), world);
+    expect(all.filter((name) => name.endsWith("prod-worker-3"))).toEqual(
+      [
+        "node.drain",
+        "guest.stop",
+        "guest.change",
+        "guest.start",
+        "talos.reach",
+        "node.ready",
+        "talos.upgrade",
+        "talos.reconfigure",
+        "node.uncordon",
+      ].map((kind) => `${kind} prod-worker-3`),
+    );
+    expect(mostAway(all)).toBe(1);
+  });
+
+  test("other settings of guests roll as upgrades do, as many at once as their pool allows", () => {
+    const pool = { name: "worker", count: 4, upgrade: { maxUnavailable: 2 } };
+    const before = madeWorld(testDesired(testCluster({ pools: [pool] })));
+    const cluster = testCluster({ pools: [{ ...pool, machine: { cores: 6 } }] });
+    const next = { ...testDesired(cluster), ...begun };
+    const steps = names(next, before);
+    expect(steps.filter((name) => name.startsWith("guest.stop"))).toEqual(
+      [1, 2, 3, 4].map((number) => `guest.stop prod-worker-${number}`),
+    );
+    expect(steps[0]).toBe("node.drain prod-worker-1");
+    expect(steps.indexOf("node.drain prod-worker-2")).toBeGreaterThan(
+      steps.indexOf("node.uncordon prod-worker-1"),
+    );
+    expect(mostAway(steps)).toBe(2);
+  });
+
+  test("who was drained is worked on to the end before anybody else is", () => {
+    const pools = [{ name: "worker", count: 4 }];
+    const old = madeWorld(testDesired(testCluster({ pools })));
+    const cluster = testCluster({ pools, versions: { talos: "v1.13.10" } });
+    const next = { ...testDesired(cluster), ...begun };
+    const drained = ["prod-worker-3", "prod-worker-4"].reduce(
+      (world, name) => node(world, name, { isCordoned: true, isOurCordon: true }),
+      old,
+    );
+    expect(decide(next, drained).steps.map(stepName)).toEqual(["talos.upgrade prod-worker-3"]);
+    const plane = node(drained, "prod-cp-1", { isCordoned: true, isOurCordon: true });
+    expect(decide(next, { ...plane, snapshotAt: plane.now }).steps.map(stepName)).toEqual([
+      "talos.upgrade prod-cp-1",
+    ]);
+    // Somebody else's cordon takes the place of the canary.
+    const others = node(old, "prod-worker-3", { isCordoned: true });
+    expect(decide(next, others).findings).toMatchObject([{ id: "nodes-away", subject: "worker" }]);
   });
 
   test("etcd that is not well, or too small, keeps its members", () => {

@@ -2,7 +2,6 @@
 // about the world as it would be, and whoever resumes after a crash asks it about the world as it is.
 import { changeBalancer, makeBalancer, removeBalancer } from "./decide-balancer.ts";
 import {
-  changeCold,
   changeHot,
   detachIso,
   makeGuests,
@@ -30,7 +29,8 @@ import {
 } from "./decide-beginning.ts";
 import { markNodes } from "./decide-marks.ts";
 import { removeGone, removeOne, resetOne } from "./decide-removal.ts";
-import { reconfigure, recordRotated, uncordon, upgradeKubernetes, upgradeTalos } from "./decide-upgrades.ts";
+import { reconfigure, recordRotated, rotate, uncordon, upgradeKubernetes } from "./decide-upgrades.ts";
+import { roll } from "./decide-wave.ts";
 import type { ApplyPart, Desired } from "../desired.ts";
 import { type Decision, NOTHING, type Rule } from "../situation.ts";
 import type { World } from "../world.ts";
@@ -69,10 +69,10 @@ const everything: readonly Rule[] = [
   removeGone,
   removeOne,
   resetOne,
-  changeCold,
-  upgradeTalos,
   reconfigure,
   markNodes,
+  roll,
+  rotate,
   recordRotated,
   upgradeKubernetes,
   addons,

@@ -119,6 +119,11 @@ export function machineRoutes(machine: MachineState, hooks: MachineHooks): (rout
         hooks.boot();
         return done();
       },
+      shutdown: (_, context) => {
+        need(context, "os:operator");
+        machine.shutdown();
+        return done();
+      },
       upgrade: ({ image }, context) => {
         need(context);
         machine.upgradeAtOnce(image);

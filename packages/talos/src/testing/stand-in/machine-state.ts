@@ -43,6 +43,13 @@ export class MachineState {
   lacksInstallers = false;
   /** The new system does not boot: the machine goes back to the old one. */
   failsToBootNew = false;
+  /** How often it was told to shut down. */
+  shutdowns = 0;
+  /** It goes on whoever tells it to shut down. */
+  neverEnds = false;
+  refusesShutdown = false;
+  /** What takes the power from the VM. */
+  onShutdown: () => void = () => undefined;
   /** What its kernel was started with. */
   cmdline = "talos.platform=nocloud console=ttyS0";
   /** False: it runs from an ISO, and its disk is empty until a configuration says where to install. */
@@ -216,6 +223,14 @@ export class MachineState {
     if (this.#etcd() !== undefined && this.member().members.length === 2)
       throw refused("etcd member count is 2, upgrade would lose quorum", Code.FailedPrecondition);
     this.upgrade(this.pull(image));
+  }
+
+  shutdown(): void {
+    if (this.refusesShutdown) throw refused("shutdown sequence is already running", Code.FailedPrecondition);
+    this.shutdowns += 1;
+    if (this.neverEnds) return;
+    this.onShutdown();
+    this.isOn = false;
   }
 
   /** `labels`: partitions; none of them means the whole disk, from which nothing boots any more. */
