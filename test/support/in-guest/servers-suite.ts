@@ -112,7 +112,7 @@ async function saidOf(node: string, vmid: number): Promise<string> {
       ask("POST", `/nodes/${node}/qemu/${vmid}/monitor`, { command }),
     ),
   );
-  return said.map(({ data, reason }) => String(data ?? reason)).join("\n");
+  return said.map(({ data, reason }) => (typeof data === "string" ? data : reason)).join("\n");
 }
 
 async function countsOn(name: Name, node: string): Promise<void> {
