@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { isOfKubelet } from "../kubernetes/node-marks.ts";
 import { RestKubernetes } from "../kubernetes/rest-kubernetes.ts";
+import { stepName } from "../plan/plan-steps.ts";
 import { stepCommand, stepText } from "../plan/step-text.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { FakeKubernetes } from "../testing/fake-kubernetes.ts";
@@ -12,6 +13,8 @@ import { FakeWorld } from "../testing/fake-world.ts";
 import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
+import { madeWorld, testDesired } from "../testing/test-desired.ts";
+import { markNodes } from "./decide/decide-marks.ts";
 
 const ROLE = "node-role.kubernetes.io/db";
 let secrets: SecretsBundle;
@@ -82,6 +85,19 @@ describe.each(["v1.13.9", "v1.14.0"])("workers of Talos %s", (talos) => {
     expect(node()?.annotations).not.toHaveProperty("gpve.io/marks");
     expect(await apply({}, talos)).toEqual([]);
   });
+});
+
+test("a node whose machine is still to be reconfigured is marked after that, whenever it comes", () => {
+  const desired = testDesired(testCluster({ pools: [{ name: "db", count: 1, ...marked }] }));
+  const made = madeWorld(desired);
+  const unmarked = made.kubernetes && {
+    ...made.kubernetes,
+    nodes: made.kubernetes.nodes.map(({ marks: _none, ...node }) => node),
+  };
+  const world = { ...made, kubernetes: unmarked };
+  expect(markNodes({ desired, world })?.steps.map(stepName)).toEqual(["node.mark prod-db-1"]);
+  const other = { ...desired, config: () => ({ rest: "next", kubelet: undefined, components: undefined }) };
+  expect(markNodes({ desired: other, world })).toBeUndefined();
 });
 
 test("a node that is always changed by others is given up in the end", async () => {

@@ -1,15 +1,16 @@
 // Labels and taints that workers may not give their own nodes are given as their administrator.
 import { isMarked, strayMarks, taintText, wantedMarks } from "../../kubernetes/node-marks.ts";
 import { doing, pairs, type Rule } from "../situation.ts";
-import { nodeOf } from "../world.ts";
+import { configured, nodeOf } from "../world.ts";
 
-/** After configurations: while Talos is still told of them, it takes for its own what it may not take away again. */
+/** After its own configuration: while Talos is still told of them, it takes for its own what it may not take away again. */
 export const markNodes: Rule = (situation) =>
   doing(
     pairs(situation).flatMap(({ machine, seen }) => {
       const node = nodeOf(situation.world, seen);
       const wanted = wantedMarks(machine);
-      if (node === undefined || isMarked(wanted, node.marks)) return [];
+      const isTold = configured(seen)?.config.rest === situation.desired.config(machine).rest;
+      if (node === undefined || !isTold || isMarked(wanted, node.marks)) return [];
       const stray = strayMarks(wanted, node.marks?.own);
       return [
         {
