@@ -12,6 +12,9 @@ import { FakeWorld } from "../testing/fake-world.ts";
 import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
+import { madeWorld, testDesired } from "../testing/test-desired.ts";
+import { makeTrace } from "./make-trace.ts";
+import type { SeenMachine, World } from "./world.ts";
 
 let folder: string;
 let world: FakeWorld;
@@ -137,4 +140,23 @@ test("guests on a node that is away are left alone, and the file is followed els
   });
   await expect(opened.destroy()).rejects.toThrow("No route to host");
   expect(readLock(folder, "prod").appliedAt).not.toBeNull();
+});
+
+test("who is to be replaced, or to go, keeps its member and its node while its guest cannot be looked at", () => {
+  const desired = testDesired();
+  const whole = madeWorld(desired);
+  const unseen = (name: string): World => {
+    const seen = whole.machines.get(name);
+    if (seen?.guest === undefined) throw new Error(`no ${name}`);
+    const guest = { ...seen.guest, isRunning: false, config: {}, unread: "No route to host" };
+    const machine: SeenMachine = { ...seen, guest, talos: { state: "off" } };
+    return { ...whole, machines: new Map(whole.machines).set(name, machine) };
+  };
+  const begun = { ...desired, beginning: { machine: "prod-cp-1", doneAt: "2026-01-01" } };
+  const replaced = makeTrace({ ...begun, replacing: ["prod-cp-2"] }, unseen("prod-cp-2"));
+  expect(replaced.steps).toEqual([]);
+  expect(replaced.findings.map(({ id }) => id)).toEqual(["guest-unread"]);
+  const machines = begun.machines.filter(({ name }) => name !== "prod-cp-3");
+  const smaller = makeTrace({ ...begun, machines }, unseen("prod-cp-3"));
+  expect(smaller.steps).toEqual([]);
 });

@@ -28,7 +28,8 @@ export const removeOne: Rule = (situation) => {
   }
   const wanted = new Set(desired.machines.map((machine) => machine.name));
   const left = [...world.machines.values()].filter(
-    (seen) => !wanted.has(seen.name) && seen.guest !== undefined,
+    // One that cannot be looked at is told of, and waits.
+    ({ name, guest }) => !wanted.has(name) && guest !== undefined && guest.unread === undefined,
   );
   const next = left.find(({ role }) => role === "worker") ?? left[0];
   if (next === undefined) return undefined;
@@ -77,6 +78,10 @@ function removal(situation: Situation, seen: SeenMachine): Decision | undefined 
   const { world } = situation;
   const { guest, name } = seen;
   if (guest === undefined) return undefined;
+  if (guest.unread !== undefined) {
+    // It could run on, without its member and its node, with the address of the one that is made in its place.
+    return stopping(error("guest-unread", name, `on ${guest.place.host}: ${guest.unread}`));
+  }
   const of = { provider: guest.provider, subject: name, place: guest.place };
   // Who does not answer cannot be emptied; its pods come up elsewhere once its node is gone.
   const isAlive = configured(seen) !== undefined;
