@@ -266,6 +266,17 @@ describe("without workers", () => {
     const names = [...story.world.platform.guests.values()].map(({ config }) => config["name"]);
     expect(names).toEqual(["prod-cp-1", "prod-cp-2", "prod-cp-3"]);
   });
+
+  test("control planes that take pods only after an upgrade are upgraded first", async () => {
+    await story.apply();
+    const steps = await story.apply({ ...workers(0), ...newer, protect: { minWorkers: 0 } });
+    const drain = steps.indexOf("node.drain prod-worker-1");
+    const last = (kind: string): number =>
+      Math.max(...[1, 2, 3].map((at) => steps.indexOf(`${kind} prod-cp-${at}`)));
+    expect(last("talos.upgrade")).toBeLessThan(last("talos.reconfigure"));
+    expect(last("talos.reconfigure")).toBeLessThan(drain);
+    expect(steps).not.toContain("talos.upgrade prod-worker-1");
+  });
 });
 
 describe("what goes wrong", () => {

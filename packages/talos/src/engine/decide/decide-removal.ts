@@ -4,7 +4,8 @@ import type { Step } from "../../plan/plan-steps.ts";
 import { error } from "../../preflight/finding-report.ts";
 import { mayHaveData } from "./decide-beginning.ts";
 import { healthyControlPlane, snapshotFirst } from "./decide-disruption.ts";
-import { reconfigure } from "./decide-upgrades.ts";
+import { reconfigure, rotate } from "./decide-upgrades.ts";
+import { roll } from "./decide-wave.ts";
 import { etcdHealth, refusesRemoval } from "../quorum.ts";
 import {
   type Decision,
@@ -47,7 +48,9 @@ export const removeOne: Rule = (situation) => {
 /** Where no worker is left, pods go to control planes: these must take them before any is moved. */
 function configurePlanes({ desired, world }: Situation): Decision | undefined {
   const machines = desired.machines.filter(({ role }) => role === "controlplane");
-  return reconfigure({ desired: { ...desired, machines }, world });
+  const planes = { desired: { ...desired, machines }, world };
+  // A configuration may wait for another version of Talos, or take a reboot.
+  return reconfigure(planes) ?? roll(planes) ?? rotate(planes);
 }
 
 /** Of machines that are gone and no longer wanted; one whose node is ready is not gone yet. */
