@@ -51,21 +51,6 @@ export function counterSector(): Uint8Array {
   return image;
 }
 
-/** Where `writerSector` writes. */
-export const WRITTEN_AT = 512;
-
-/** Counts the ticks of its clock and writes the count into the second sector of its disk, as firmware writes: at once. */
-export function writerSector(): Uint8Array {
-  const image = new Uint8Array(1024 * 1024);
-  // sti; xor ax,ax; mov ds,ax; mov es,ax; mov ss,ax; mov sp,7c00
-  const set = [0xfb, 0x31, 0xc0, 0x8e, 0xd8, 0x8e, 0xc0, 0x8e, 0xd0, 0xbc, 0x00, 0x7c];
-  // again: inc dword [7e00]; mov ax,0301; mov bx,7e00; mov cx,2; mov dx,80; int 13; hlt; jmp again
-  const write = [0x66, 0xff, 0x06, 0x00, 0x7e, 0xb8, 0x01, 0x03, 0xbb, 0x00, 0x7e, 0xb9, 0x02, 0x00];
-  image.set([...set, ...write, 0xba, 0x80, 0x00, 0xcd, 0x13, 0xf4, 0xeb, 0xea]);
-  image.set([0x55, 0xaa], 510);
-  return image;
-}
-
 /**
  * The smallest thing that QEMU takes for a Linux kernel (boot protocol 2.0): its real-mode part writes '!' to the
  * first serial port and sleeps. What QEMU boots without firmware's help, boots this.

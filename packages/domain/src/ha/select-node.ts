@@ -47,7 +47,11 @@ export function selectNode(
   const isUntried = (node: string): boolean => !tried.includes(node);
   const inPlace = mode === "stay" || mode === "best" ? service.node : undefined;
   const open = whereOpen(everywhere, inPlace);
-  const placement = allowedNodes(open, sid).some(isUntried) ? open : everywhere;
+  const openNodes = allowedNodes(open, sid);
+  const stays = inPlace !== undefined && openNodes.includes(inPlace);
+  const hasOpen =
+    stays || preferredNodes(open, sid, openNodes.filter(isUntried), mode === "recover").length > 0;
+  const placement = hasOpen ? open : everywhere;
   const allowed = allowedNodes(placement, sid);
   const untried = allowed.filter(isUntried);
   const preferred = preferredNodes(placement, sid, untried, mode === "recover");

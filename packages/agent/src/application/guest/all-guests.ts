@@ -54,7 +54,8 @@ export function allGuestsOperations(deps: AllGuestsDeps): readonly OperationDefi
   const operation = (
     type: string,
     run: (ctx: StepContext<AllArgs>) => Promise<void>,
-  ): OperationDefinition<AllArgs> => ({ type, onCrash: "resume", steps: [{ name: "all", run }] });
+    overtakes: readonly string[] = [],
+  ): OperationDefinition<AllArgs> => ({ type, onCrash: "resume", overtakes, steps: [{ name: "all", run }] });
   return [
     operation("startall", async (ctx) => {
       const { force, vmids } = ctx.args;
@@ -74,18 +75,23 @@ export function allGuestsOperations(deps: AllGuestsDeps): readonly OperationDefi
         }
       }
     }),
-    operation("stopall", async (ctx) => {
-      const running = runningOnes(ownOfNode(deps, ctx));
-      const kindOf = kindsBy(running);
-      const { workers = deps.workers(), timeoutSeconds = STOP_SECONDS, forceStop = true } = ctx.args;
-      for (const group of stopGroups(running))
-        await atMost(workers, group, async ({ vmid, down }) => {
-          const { noun, operations } = kindOf(vmid);
-          ctx.log(`Stopping ${noun} ${vmid}`);
-          const args = { timeoutSeconds: down ?? timeoutSeconds, forceStop };
-          await runOne(engine, ctx, `${noun} ${vmid}`, operations.shutdown, vmid, args);
-        });
-    }),
+    // A start that waits for each of many guests does not keep them from being stopped.
+    operation(
+      "stopall",
+      async (ctx) => {
+        const running = runningOnes(ownOfNode(deps, ctx));
+        const kindOf = kindsBy(running);
+        const { workers = deps.workers(), timeoutSeconds = STOP_SECONDS, forceStop = true } = ctx.args;
+        for (const group of stopGroups(running))
+          await atMost(workers, group, async ({ vmid, down }) => {
+            const { noun, operations } = kindOf(vmid);
+            ctx.log(`Stopping ${noun} ${vmid}`);
+            const args = { timeoutSeconds: down ?? timeoutSeconds, forceStop };
+            await runOne(engine, ctx, `${noun} ${vmid}`, operations.shutdown, vmid, args);
+          });
+      },
+      ["startall"],
+    ),
     operation("suspendall", async (ctx) => {
       const running = runningOnes(chosen(deps, ctx.args));
       const kindOf = kindsBy(running);

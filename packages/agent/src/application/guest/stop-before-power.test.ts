@@ -25,3 +25,11 @@ test("waits until all guests of the node are shut down, and says when they could
   await expect(stopBeforePower(other, "n1")).rejects.toThrow("no records");
   await other.stop();
 });
+
+test("waits no longer than a machine may be kept", async () => {
+  const { engine } = testEngine();
+  const hangs = (): Promise<void> => new Promise(() => undefined);
+  engine.register({ type: "stopall", steps: [{ name: "all", run: hangs }], onCrash: "resume" });
+  await engine.start();
+  await expect(stopBeforePower(engine, "n1", 20)).rejects.toThrow();
+});

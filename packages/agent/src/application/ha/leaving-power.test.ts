@@ -17,7 +17,7 @@ const never = (): never => {
   throw new Error("must not be asked");
 };
 
-test("guests under HA leave before the others are shut down and the machine goes, and whoever asked is answered at once", async () => {
+test("guests are shut down while HA works on, then those under HA leave and the machine goes, and whoever asked is answered at once", async () => {
   const told: string[] = [];
   const [gone, stopped] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const leave = (reason: string) => {
@@ -31,13 +31,13 @@ test("guests under HA leave before the others are shut down and the machine goes
   await leavingPower({ power: fake(told), ha: { leave, resume: never }, stopAll, log: silentLogger }).run(
     "reboot",
   );
-  expect(told).toEqual(["leave for reboot"]);
-  gone.resolve();
-  await setImmediate();
-  expect(told).toEqual(["leave for reboot", "stop the others"]);
+  expect(told).toEqual(["stop the others"]);
   stopped.resolve();
   await setImmediate();
-  expect(told).toEqual(["leave for reboot", "stop the others", "reboot"]);
+  expect(told).toEqual(["stop the others", "leave for reboot"]);
+  gone.resolve();
+  await setImmediate();
+  expect(told).toEqual(["stop the others", "leave for reboot", "reboot"]);
 });
 
 test("nothing leaves a machine that cannot go down", async () => {

@@ -1,5 +1,5 @@
-// Power of a machine with guests: those under HA are brought where the datacenter's policy wants them before it goes down, and
-// the others are shut down after that.
+// Power of a machine with guests: those that are not under HA are shut down while HA works on, then those under HA are brought
+// where the datacenter's policy wants them. Whoever HA has stopped here waits for nothing but the machine.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { HostPower } from "@gpve/domain/node/host-ports.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -26,10 +26,10 @@ const LEAVE_MS = 15 * 60_000;
 
 export function leavingPower({ power, ha, stopAll, log }: LeavingPowerDeps): HostPower {
   const goDown = async (command: "reboot" | "shutdown"): Promise<void> => {
-    await ha?.leave(command, LEAVE_MS);
     await stopAll().catch((err: unknown) =>
       log.error({ err: messageOf(err) }, "guests were not shut down: they end with the machine"),
     );
+    await ha?.leave(command, LEAVE_MS);
     await power.run(command).catch((err: unknown) => {
       ha?.resume();
       throw err;

@@ -15,6 +15,17 @@ async function triedFor(code: ErrorCode, seconds = Infinity): Promise<number | s
   return work;
 }
 
+it("waits for the machine that has the name as long after it has waited for servers", async () => {
+  const clock = new FakeClock(0);
+  const join = async (): Promise<string> => {
+    if (clock.now() >= 120_000) return "joined";
+    throw new AppError(clock.now() < 100_000 ? "node.unavailable" : "resource.busy", "not yet");
+  };
+  const work = untilJoined(join, { clock, say: () => undefined });
+  await clock.advance(130_000);
+  expect(await work).toBe("joined");
+});
+
 it("waits for servers, and for the machine that has the name, but not for another answer", async () => {
   expect(await triedFor("node.unavailable", 100)).toBe("joined");
   expect(await triedFor("node.unavailable")).toBe(120);

@@ -12,12 +12,17 @@ export async function untilJoined<T>(
   join: () => Promise<T>,
   { clock, say }: { readonly clock: Pick<Clock, "monotonic" | "sleep">; readonly say: (why: string) => void },
 ): Promise<T> {
-  const begun = clock.monotonic();
+  // Each reason has its patience: servers that have just come back do not know yet who is away.
+  const begun = new Map<string, number>();
   for (;;) {
     try {
       return await join();
     } catch (err) {
-      if (!isAppError(err) || clock.monotonic() - begun >= patienceMs(err)) throw err;
+      if (!isAppError(err)) throw err;
+      const now = clock.monotonic();
+      const since = begun.get(err.code) ?? now;
+      begun.set(err.code, since);
+      if (now - since >= patienceMs(err)) throw err;
       say(err.message);
       await clock.sleep(RETRY_MS);
     }
