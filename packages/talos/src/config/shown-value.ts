@@ -7,6 +7,7 @@ const SECRET =
 const OWN = /(^|\.)(?:env|environment|\w*headers)\.(.+)$/i;
 /** What environments of machines are for; of an address, what is within it is hidden below. */
 const OF_PROXIES = /^(?:https?|no|all)_proxy$/i;
+const TAINT = /\.registerWithTaints\.\d+\.key$/;
 /** Files and manifests, in which anything may be. */
 const CONTENT = /(^|\.)contents?$/i;
 /** Arguments and variables: NAME=VALUE, --NAME=VALUE. */
@@ -23,6 +24,7 @@ export function shownChange(path: string, from: string | undefined, to: string |
 }
 
 function isSecret(path: string): boolean {
+  if (TAINT.test(path)) return false;
   // An item of a list is what the list is.
   if (SECRET.test(path.replace(/(?:\.\d+)+$/, ""))) return true;
   const [, , name] = OWN.exec(path) ?? [];

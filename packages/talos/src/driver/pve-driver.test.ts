@@ -114,11 +114,11 @@ describe("by pvesh", () => {
   test("a guest that is not there is told apart from one that is not told of", async () => {
     const answers = ["Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist", "no quorum"];
     const calls = new PveshCalls(async () => {
-      throw new AppError("operation.failed", `pvesh failed with exit code 2: ${answers.shift()}`);
+      throw new AppError("internal.error", `pvesh failed with exit code 2: ${answers.shift()}`);
     });
     const config = () => calls.read("/nodes/pve1/qemu/100/config");
     await expect(config()).rejects.toMatchObject({ code: "object.not_found" });
-    await expect(config()).rejects.toMatchObject({ code: "operation.failed" });
+    await expect(config()).rejects.toMatchObject({ code: "internal.error" });
   });
 
   test("an image is put where Proxmox VE takes files from, and taken away again", async () => {

@@ -87,7 +87,7 @@ export class PveshCalls implements PlatformCalls {
       return (await this.#exec("pvesh", args, { env: this.#env, timeoutMs: TASK_TIMEOUT_MS })).stdout;
     } catch (err) {
       // It ends with the same code whatever happened.
-      if (!isAppError(err, "operation.failed") || !NO_GUEST.test(err.message)) throw err;
+      if (!isAppError(err) || !NO_GUEST.test(err.message)) throw err;
       throw new AppError("object.not_found", err.message, { cause: err, data: err.data });
     }
   }

@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
+import { decidedVersions } from "../folder/pinned-versions.ts";
 import { addressOf } from "./observe/observer.ts";
 import { etcdHealth } from "./quorum.ts";
 import { configured, controlPlanes, type World } from "./world.ts";
@@ -21,7 +22,7 @@ export function adopted(cluster: Cluster, lock: ClusterLock, world: World): Clus
   const first = health?.members[0]?.hostname;
   return {
     ...lock,
-    contract: lock.contract ?? cluster.versions.contract,
+    contract: decidedVersions(lock).contract ?? cluster.versions.contract,
     kubernetes: lock.kubernetes ?? runningKubernetes(world) ?? cluster.versions.kubernetes,
     appliedAt: lock.appliedAt ?? (isConfigured ? at : null),
     ...(first === undefined || lock.beginning?.doneAt !== undefined

@@ -30,13 +30,13 @@ export async function shutDown({ driver, clock, ask }: ShutDownDeps, place: Gues
   return driver.stop(place);
 }
 
-/** A platform that is away for a moment says nothing about it. */
+/** A platform that does not answer for a moment says nothing about it; what stands against it, whoever stops it hears. */
 async function mayRun(driver: Driver, { vmid }: GuestPlace): Promise<boolean> {
   try {
     const { guests } = await driver.observe([]);
     return guests.some((guest) => guest.vmid === vmid && guest.isRunning);
   } catch (err) {
-    if (isAppError(err) && ["unavailable", "timeout"].includes(err.kind)) return true;
+    if (isAppError(err)) return true;
     throw err;
   }
 }

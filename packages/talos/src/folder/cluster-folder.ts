@@ -8,6 +8,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { parseCluster } from "../cluster/parse-cluster.ts";
 import type { PatchTexts } from "../render/machine-config.ts";
 import { type ClusterLock, readLock } from "./lock-file.ts";
+import { decidedVersions } from "./pinned-versions.ts";
 
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -58,7 +59,8 @@ export function clusterFolderOf(file: string, text: string, around: Surroundings
   const folder = dirname(resolve(around.cwd, file));
   const lock = readLock(folder, alone.metadata.name);
   // What the file leaves open stays as it was decided, whatever newer versions would choose.
-  const cluster = isAsPinned(alone, lock) ? alone : parseCluster(text, file, around.env, lock);
+  const pins = decidedVersions(lock);
+  const cluster = isAsPinned(alone, pins) ? alone : parseCluster(text, file, around.env, pins);
   return {
     file,
     folder,
@@ -70,7 +72,10 @@ export function clusterFolderOf(file: string, text: string, around: Surroundings
   };
 }
 
-const isAsPinned = ({ versions }: Cluster, { contract, kubernetes }: ClusterLock): boolean =>
+const isAsPinned = (
+  { versions }: Cluster,
+  { contract, kubernetes }: ReturnType<typeof decidedVersions>,
+): boolean =>
   (contract ?? versions.contract) === versions.contract &&
   (kubernetes ?? versions.kubernetes) === versions.kubernetes;
 

@@ -115,7 +115,8 @@ async function planesThere(request: KeptMarkRequest): Promise<readonly MarkedGue
       const driver = drivers.get(provider);
       if (driver === undefined) return [];
       const own = planes.filter((plane) => plane.provider === provider);
-      const { guests, nodes } = await driver.observe([]);
+      const names = cluster.providers.find(({ name }) => name === provider)?.nodes ?? [];
+      const { guests, nodes } = await driver.observe(names);
       const asked = guests.filter(
         ({ vmid, tags }) => tags.includes(tag) && own.some((plane) => plane.vmid === vmid),
       );

@@ -128,7 +128,7 @@ export type KubernetesStep =
   | Named<"node.drain", "disruptive">
   | Named<"node.uncordon", "safe">
   /** Labels and taints that its worker may not give it, as kubectl takes them. */
-  | (Named<"node.mark", "safe"> & {
+  | (Named<"node.mark", "safe" | "disruptive"> & {
       readonly labels: readonly string[];
       readonly taints: readonly string[];
     })

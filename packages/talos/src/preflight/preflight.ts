@@ -1,4 +1,5 @@
 // Every check that can be made before anything is touched. All findings are told at once.
+import { given } from "@gpve/contracts/given.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
@@ -9,6 +10,7 @@ import { clonesOf } from "../driver/linked-clones.ts";
 import { lackingTemplates } from "../engine/decide/decide-templates.ts";
 import type { SeenTemplate } from "../engine/world.ts";
 import type { ClusterLock } from "../folder/lock-file.ts";
+import { decidedVersions } from "../folder/pinned-versions.ts";
 import { imageContent } from "../image/image-file.ts";
 import { unpinnedImages } from "../image/image-pins.ts";
 import { checkBalancer, type CheckedBalancer } from "./check-balancer.ts";
@@ -31,7 +33,8 @@ export interface PreflightRequest {
   /** Where paths of the file are relative to. */
   readonly folder: string;
   /** What was written down by applies before; absent: nothing was. */
-  readonly lock?: Pick<ClusterLock, "images" | "unpinned"> & Partial<Pick<ClusterLock, "contract">>;
+  readonly lock?: Pick<ClusterLock, "images" | "unpinned"> &
+    Partial<Pick<ClusterLock, "appliedAt" | "contract" | "kubernetes">>;
   /** Absent: the network itself is not asked. */
   readonly probes?: Probes | undefined;
   readonly openDriver: (provider: Cluster["providers"][number]) => Promise<Driver>;
@@ -133,7 +136,9 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
 
 /** The file may name another one; that it does is no slip that goes by unseen. */
 function checkContract({ metadata, versions }: Cluster, lock: PreflightRequest["lock"]): readonly Finding[] {
-  const contract = lock?.contract ?? versions.contract;
+  const { appliedAt = null, contract: made = null, kubernetes } = lock ?? {};
+  const contract =
+    decidedVersions({ appliedAt, contract: made, ...given({ kubernetes }) }).contract ?? versions.contract;
   const evidence = `made as ${contract}, the file says ${versions.contract}`;
   return contract === versions.contract ? [] : [warning("contract-differs", metadata.name, evidence)];
 }

@@ -11,11 +11,16 @@ export const markNodes: Rule = (situation) =>
       const wanted = wantedMarks(machine);
       const isTold = configured(seen)?.config.rest === situation.desired.config(machine).rest;
       if (node === undefined || !isTold || isMarked(wanted, node.marks)) return [];
+      const has = new Set(node.marks?.taints.map(taintText));
+      const taints = wanted.taints.filter((taint) => !has.has(taintText(taint)));
       const stray = strayMarks(wanted, node.marks?.own);
       return [
         {
           kind: "node.mark" as const,
-          impact: "safe" as const,
+          // Pods that do not tolerate it go at once.
+          impact: taints.some(({ effect }) => effect === "NoExecute")
+            ? ("disruptive" as const)
+            : ("safe" as const),
           subject: machine.name,
           labels: [
             ...Object.entries(wanted.labels).map(([label, value]) => `${label}=${value}`),

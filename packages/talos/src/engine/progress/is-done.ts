@@ -48,6 +48,8 @@ export function isDone(desired: Desired, world: World, step: Step): boolean {
     case "record.rotated":
       return true;
     case "talos.reach":
+      // It went off meanwhile: the next look starts it.
+      if (seen?.guest?.isRunning === false) return true;
       return seen !== undefined && seen.talos.state !== "silent" && seen.talos.state !== "off";
     case "talos.configure":
       return talos !== undefined;
