@@ -15,16 +15,17 @@ export const roomFilters: readonly Filter[] = [
       const { state, request } = question;
       const { cpu, memory } = request.demand;
       const { cpuUsed, memoryUsed, cpu: cpus, memory: bytes } = state;
-      const lacksCpu = (at: number): boolean => (cpuUsed[at] ?? 0) + cpu > (cpus[at] ?? 0) + SLACK;
-      const lacksMemory = (at: number): boolean => (memoryUsed[at] ?? 0) + memory > (bytes[at] ?? 0);
+      // Who asks for nothing fits beside those that have more than there is.
+      const lacksCpu = (at: number): boolean => cpu > 0 && (cpuUsed[at] ?? 0) + cpu > (cpus[at] ?? 0) + SLACK;
+      const lacksMemory = (at: number): boolean =>
+        memory > 0 && (memoryUsed[at] ?? 0) + memory > (bytes[at] ?? 0);
       return {
         refuses: (at) => lacksCpu(at) || lacksMemory(at),
         sift: (nodes, count) => {
           let left = 0;
           for (let index = 0; index < count; index++) {
             const at = nodes[index] ?? 0;
-            if ((cpuUsed[at] ?? 0) + cpu > (cpus[at] ?? 0) + SLACK) continue;
-            if ((memoryUsed[at] ?? 0) + memory <= (bytes[at] ?? 0)) nodes[left++] = at;
+            if (!lacksCpu(at) && !lacksMemory(at)) nodes[left++] = at;
           }
           return left;
         },

@@ -134,10 +134,10 @@ function corefile(dnsDomain: string, outside: readonly string[]): string {
     "        fallthrough in-addr.arpa ip6.arpa",
     "        ttl 30",
     "    }",
-    // First whom the worker that it is on lists. That may be nobody, and with nobody at all it would not start.
+    // Not whom its own list names: where a worker has none that is its host's, and may be the pod itself.
     ...(outside.length === 0
       ? []
-      : [`    forward . /etc/resolv.conf ${outside.join(" ")} {`, "        policy sequential", "    }"]),
+      : [`    forward . ${outside.join(" ")} {`, "        policy sequential", "    }"]),
     "    cache 30",
     "    reload",
     "}",

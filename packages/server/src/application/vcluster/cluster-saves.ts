@@ -225,8 +225,10 @@ export class ClusterSaves {
   ): Promise<string> {
     const { calls, quotas, board } = this.#deps;
     const { name, tenant, node } = before;
-    // What was allowed when the backup was made may not be now.
-    const spec = boundedVolumes(quotas, tenant, saved);
+    // What was allowed when the backup was made may not be now. Room that servers gave is no bound of its owner's.
+    const isGivenRoom = before.spec.volumeBytes === undefined && before.volumeRoom !== undefined;
+    const { storage: _room, ...bounds } = (saved["quota"] ?? {}) as Fields;
+    const spec = isGivenRoom ? { ...saved, quota: bounds } : boundedVolumes(quotas, tenant, saved);
     requireVolumeStorage(this.#deps.records, readVirtualClusterSpec(spec), ctx);
     requireMayBeRoot(readVirtualClusterSpec(spec), ctx);
     for (const each of nodesOf(before)) requireWaysOut(each, readVirtualClusterSpec(spec), ctx);

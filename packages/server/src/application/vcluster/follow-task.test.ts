@@ -12,11 +12,12 @@ import { awaitFollowed, followTask, KeepFollowed, settledRecord } from "./follow
 const taskEndOf = (records: Records) => (upid: string, signal: AbortSignal) => taskEnd(records, upid, signal);
 
 /** With three workers, in place of which one with none is put. */
-async function world(follows: Omit<FollowedTask, "replaced">) {
+async function world(asked: Partial<FollowedTask>) {
   const all = await vclusterWorld();
   const { records, clusters, create, key } = all;
   await create("demo", "b", { workerNodes: { count: 3 } });
   const record = () => clusters.require(key("demo"));
+  const follows = { at: all.clock.now(), ...asked };
   const { spec } = record();
   const smaller = { ...record(), spec: { ...spec, workers: 0 }, follows: { ...follows, replaced: spec } };
   await records.transact((tx) => tx.put(vclusterCollection, key("demo"), smaller));
@@ -35,7 +36,7 @@ test.each([
 ])(
   "a record follows a task that ends with '%s' also where who was asked is gone",
   async (status, workers) => {
-    const { records, clock, ended, seen } = await world({ upid: UPID, at: 0 });
+    const { records, clock, ended, seen } = await world({ upid: UPID });
     const stop = new AbortController();
     const keeper = new KeepFollowed({
       ...quietWatch,
@@ -108,4 +109,21 @@ test.each([
   const spec = { ...record().spec, workers: 4 };
   await records.transact((tx) => tx.put(vclusterCollection, key("demo"), { ...record(), spec }));
   expect((await settled(130_000)).spec.workers).toBe(4);
+});
+
+test.each([
+  ["its node was never heard of again", {}],
+  ["its task is known to nobody", { upid: UPID }],
+])("a record follows nothing any more when %s", async (_why, follows) => {
+  const { records, clock, seen } = await world(follows);
+  const stop = new AbortController();
+  const taskEnd = (_upid: string, signal: AbortSignal) =>
+    new Promise<void>((_done, left) => signal.addEventListener("abort", left));
+  const keeper = new KeepFollowed({ ...quietWatch, records, clock, taskEnd });
+  keeper.look(stop.signal);
+  expect(seen()[0]).toBe(0);
+  await clock.advance(700_000);
+  keeper.look(stop.signal);
+  await expect.poll(seen).toEqual([3, undefined]);
+  stop.abort();
 });

@@ -26,6 +26,8 @@ export interface FollowDeps {
 
 /** A node has begun by then, or does not. */
 const ASKED_MS = 120_000;
+/** Longer than any server takes to ask a node: of what has no task by then nobody hears any more. */
+const LEFT_MS = 600_000;
 const LOOK_MS = 10_000;
 /** Whoever asks a node hears of the end of a task a moment before the records tell of it. */
 const TOLD_MS = 5_000;
@@ -119,9 +121,17 @@ export class KeepFollowed {
   }
 
   look(signal: AbortSignal): void {
-    const { records, log } = this.#deps;
+    const { records, clock, log } = this.#deps;
     for (const { value: record } of records.collection(vclusterCollection).list()) {
-      const upid = record.follows?.upid;
+      const { follows } = record;
+      if (follows === undefined) continue;
+      const { upid } = follows;
+      const id = upid === undefined ? undefined : taskRecordId(upid);
+      const hasTask = id !== undefined && records.collection(taskRecords).get(id) !== undefined;
+      if (!hasTask && clock.now() - follows.at > LEFT_MS) {
+        background(log, `what virtual cluster ${record.name} has followed`, this.#settle(record));
+        continue;
+      }
       if (upid === undefined || this.#awaited.has(upid)) continue;
       this.#awaited.add(upid);
       const followedNow = followTask(this.#deps, keyOf(record), upid, signal).finally(() =>
@@ -129,5 +139,14 @@ export class KeepFollowed {
       );
       background(log, `what follows a task of virtual cluster ${record.name}`, followedNow);
     }
+  }
+
+  async #settle(record: VirtualClusterRecord): Promise<void> {
+    const { records, clock } = this.#deps;
+    await records.transact((tx) => {
+      const now = tx.get(vclusterCollection, keyOf(record))?.value;
+      if (now?.follows === undefined || now.follows.at !== record.follows?.at) return;
+      tx.put(vclusterCollection, keyOf(record), settledRecord(tx, now, clock.now()));
+    });
   }
 }

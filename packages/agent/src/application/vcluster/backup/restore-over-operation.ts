@@ -20,7 +20,8 @@ export interface RestoreOverArgs {
   /** Its volume. */
   readonly archive: string;
   /** "fresh" of another cluster: this one keeps the authorities that it has. */
-  readonly identity: Identity;
+  /** Absent: it was begun by an agent that always took all of it. */
+  readonly identity?: Identity;
   readonly spec: VirtualClusterSpec;
   readonly version: string;
 }
@@ -105,7 +106,7 @@ export function restoreOverOperation(deps: RestoreOverDeps): OperationDefinition
         name: "fill",
         weight: 3,
         run: async (ctx) => {
-          const { name, archive, identity, spec, version } = ctx.args;
+          const { name, archive, identity = "whole", spec, version } = ctx.args;
           ctx.state.isGone = true;
           await ctx.checkpoint();
           const keysAt = ctx.clock.now();

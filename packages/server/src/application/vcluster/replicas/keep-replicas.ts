@@ -83,9 +83,12 @@ export class KeepReplicas {
   async look(signal: AbortSignal): Promise<void> {
     const { records } = this.#deps;
     const work: Promise<void>[] = [];
-    for (const { value: record } of records.collection(vclusterCollection).list()) {
+    for (const { id } of records.collection(vclusterCollection).list()) {
+      // Those before it have taken their time.
+      const record = records.collection(vclusterCollection).get(id)?.value;
+      if (record === undefined || !hasReplicas(record.spread) || record.isLeaving === true) continue;
       const key = keyOf(record);
-      if (!hasReplicas(record.spread) || record.isLeaving === true || this.#busy.has(key)) continue;
+      if (this.#busy.has(key)) continue;
       this.#busy.add(key);
       // One after the other: each sees where the one before goes.
       const decided = await this.#told(key, signal, () => this.#decide(record, signal));
@@ -161,7 +164,13 @@ export class KeepReplicas {
       return await placer.settle(request, {
         signal,
         decide: (state, policy) => {
-          const explanation = explainPart(state, policy, request, { filters, ...given({ instead }) });
+          const terms = { filters, ...given({ instead }) };
+          const fitting = explainPart(state, policy, request, terms);
+          // A cluster that lacks a replica is worse off than one whose workers find no room there yet.
+          const explanation =
+            fitting.node === undefined
+              ? explainPart(state, policy, { ...request, demand: { cpu: 0, memory: 0 } }, terms)
+              : fitting;
           if (explanation.node === undefined)
             throw new AppError("capacity.exceeded", `no node can have ${part} of ${record.name}`);
           return { nodes: [explanation.node], explanation };

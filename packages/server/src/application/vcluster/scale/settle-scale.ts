@@ -1,5 +1,6 @@
 // What follows when a cluster's number of workers has been changed. Where workers do not come to one node, none stay on the others, and
 // their room is given back; where they do not leave one, the others have as many again, and what is there counts.
+import { isAppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import {
   type ClusterScale,
@@ -56,8 +57,14 @@ export async function settleScale(
   }
   const [least, most] = [Math.min(from, to), Math.max(from, to)];
   let left = least;
-  for (const node of behind)
-    left = Math.min(most, Math.max(left, await askedOf(deps, node, record, { count: most, pool }, ctx)));
+  for (const node of behind) {
+    const has = await askedOf(deps, node, record, { count: most, pool }, ctx).catch((err: unknown) => {
+      // An agent of an older release does not tell: it has what it had.
+      if (isAppError(err, "feature.unsupported")) return from;
+      throw err;
+    });
+    left = Math.min(most, Math.max(left, has));
+  }
   // What comes counts before it comes, and what goes when it is gone.
   if (left > to) await records.transact((tx) => putWorkers(tx, key, { pool, from: to, to: left }));
   if (left !== to) {

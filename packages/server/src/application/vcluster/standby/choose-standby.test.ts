@@ -66,6 +66,17 @@ test("one that is full is none, where its workers would have to go there with it
   expect(await spares(undefined, {}, { wanted, guests })).toEqual(["n4"]);
 });
 
+test("where all are full, even of more than they have, one of them is better than none: it takes no room while it follows", async () => {
+  const full = (node: string): PlacedGuest => ({
+    request: aRequest(`vm/${node}`, {}, { demand: { cpu: 99, memory: 999 * GiB } }),
+    node,
+    counts: true,
+  });
+  const wanted = { workerNodes: { count: 1 } };
+  const guests = ["n1", "n3", "n4"].map(full);
+  expect((await spares(undefined, {}, { wanted, guests })).toSorted()).toEqual(["n3", "n4"]);
+});
+
 test("those that its rules refuse are none, and the one that they prefer comes first", async () => {
   expect(await spares({ nodeAffinity: { required: ["disk=fast"] } })).toEqual(["n3"]);
   expect(await spares({ nodeAffinity: { preferred: [{ nodes: "disk=slow", weight: 100 }] } })).toEqual([

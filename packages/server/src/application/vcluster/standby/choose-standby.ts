@@ -31,17 +31,21 @@ export class StandbyChoice {
     this.#deps = deps;
   }
 
-  /** It takes no room while it follows: nothing is promised. undefined = no node fits now. */
+  /** It takes no room while it follows: nothing is promised, and a node that is full is better than none. undefined = no node fits
+   * now. */
   async of(record: VirtualClusterRecord, signal: AbortSignal): Promise<ChosenStandby | undefined> {
     const { clock, placer } = this.#deps;
     const key = keyOf(record);
     if ((this.#notBefore.get(key) ?? 0) > clock.monotonic()) return undefined;
     this.#notBefore.delete(key);
     const request = partAt(record, record.node, "standby");
+    const filters = standbyFilters(this.#deps, record);
     try {
-      const explanation = await placer.preview(request, signal, standbyFilters(this.#deps, record));
-      const { node } = explanation;
-      if (node !== undefined) return { node, explanation };
+      for (const asked of [request, { ...request, demand: { cpu: 0, memory: 0 } }]) {
+        const explanation = await placer.preview(asked, signal, filters);
+        const { node } = explanation;
+        if (node !== undefined) return { node, explanation };
+      }
     } catch (err) {
       signal.throwIfAborted();
       ignore(err, "an extender does not answer: no node fits now");
