@@ -164,8 +164,10 @@ export class ModelWorld {
     this.#act(step, desired);
     if (before && !this.hasQuorum && this.members.size > 1)
       this.broken.push(`${step.kind} ${step.subject} broke the quorum`);
+    // One that is not wanted, and that no node tells of, is nobody's any more: it was not shown for a while, and can only go.
+    const wanted = new Set(desired.machines.map(({ name }) => name));
     const phases = [...this.machines.values()]
-      .filter(({ isConfigured }) => isConfigured)
+      .filter(({ name, isConfigured }) => isConfigured && (wanted.has(name) || this.#isToldOf(name)))
       .map(({ rest }) => Number(/phase (\d+)$/.exec(rest)?.[1] ?? 0));
     if (Math.max(...phases) - Math.min(...phases) > 1)
       this.broken.push(`${step.kind} ${step.subject} left a machine two phases of a rotation behind`);
