@@ -58,6 +58,10 @@ export class ModelWorld {
     return machine?.isRunning === true && machine.hasEtcd && machine.isReachable;
   }
 
+  /** Not wanted, and no node tells of them: they were not shown for a while. Nobody keeps them up to date, and who wants them again
+   * makes them anew. */
+  readonly #nobodys = new WeakSet<ModelMachine>();
+
   /** What an observer gets to see of it. */
   see(desired: Desired): World {
     const seen = new Map<string, SeenMachine>();
@@ -164,10 +168,11 @@ export class ModelWorld {
     this.#act(step, desired);
     if (before && !this.hasQuorum && this.members.size > 1)
       this.broken.push(`${step.kind} ${step.subject} broke the quorum`);
-    // One that is not wanted, and that no node tells of, is nobody's any more: it was not shown for a while, and can only go.
     const wanted = new Set(desired.machines.map(({ name }) => name));
+    for (const machine of this.machines.values())
+      if (!wanted.has(machine.name) && !this.#isToldOf(machine.name)) this.#nobodys.add(machine);
     const phases = [...this.machines.values()]
-      .filter(({ name, isConfigured }) => isConfigured && (wanted.has(name) || this.#isToldOf(name)))
+      .filter((machine) => machine.isConfigured && !this.#nobodys.has(machine))
       .map(({ rest }) => Number(/phase (\d+)$/.exec(rest)?.[1] ?? 0));
     if (Math.max(...phases) - Math.min(...phases) > 1)
       this.broken.push(`${step.kind} ${step.subject} left a machine two phases of a rotation behind`);
