@@ -124,11 +124,10 @@ beforeAll(async () => {
   await startFileServers();
   cluster = await startTestCluster({ nodes: 2, store: "sqlite", command: [program], startMs: PATIENCE_MS });
   // One kernel is the client of all of them, under one name: a server would take each for the other, begun anew.
-  for (const node of ["n1", "n2"])
-    await exec("ip", [
-      ...["netns", "exec", cluster.node(node).machine.namespace],
-      ...["sh", "-c", `echo ${node} > /sys/fs/nfs/net/nfs_client/identifier`],
-    ]);
+  for (const node of ["n1", "n2"]) {
+    const name = ["sh", "-c", `echo ${node} > /sys/fs/nfs/net/nfs_client/identifier`];
+    await exec("ip", ["netns", "exec", cluster.node(node).machine.namespace, ...name]);
+  }
   // Where the test itself is, and the servers.
   server = cluster.server.address.replace(/\d+$/, "1");
   await until("both nodes are online", async () => {
