@@ -20,14 +20,16 @@ export function adopted(cluster: Cluster, lock: ClusterLock, world: World): Clus
   const isConfigured = found.some((seen) => configured(seen) !== undefined);
   const health = etcdHealth(world);
   const first = health?.members[0]?.hostname;
+  // Who has etcd may not be shown: where machines are configured and none tells of it, nobody begins it again unasked.
+  const isBegun = first !== undefined || isConfigured;
   return {
     ...lock,
     contract: decidedVersions(lock).contract ?? cluster.versions.contract,
     kubernetes: lock.kubernetes ?? runningKubernetes(world) ?? cluster.versions.kubernetes,
     appliedAt: lock.appliedAt ?? (isConfigured ? at : null),
-    ...(first === undefined || lock.beginning?.doneAt !== undefined
-      ? {}
-      : { beginning: { machine: first, doneAt: at } }),
+    ...(isBegun && lock.beginning?.doneAt === undefined
+      ? { beginning: { machine: first ?? "", doneAt: at } }
+      : {}),
     machines: {
       ...lock.machines,
       ...Object.fromEntries(

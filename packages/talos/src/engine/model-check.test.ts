@@ -178,7 +178,15 @@ class Run {
     );
     this.#replacing = [];
     this.#resetting = [];
-    this.#beginning = health === undefined ? undefined : { machine: "", doneAt: "adopted" };
+    const isConfigured = [...this.world.machines.values()].some(
+      (machine) =>
+        machine.isConfigured &&
+        !machine.isHidden &&
+        !machine.isUnread &&
+        machine.isRunning &&
+        machine.isReachable,
+    );
+    this.#beginning = health !== undefined || isConfigured ? { machine: "", doneAt: "adopted" } : undefined;
   }
 
   heal(): void {

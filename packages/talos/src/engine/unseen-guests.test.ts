@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { given } from "@gpve/contracts/given.ts";
 import { stepName } from "../plan/plan-steps.ts";
 import { readLock } from "../folder/lock-file.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
@@ -13,6 +14,7 @@ import { openedCluster } from "../testing/opened-cluster.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { madeWorld, testDesired } from "../testing/test-desired.ts";
+import { adopted } from "./adopt.ts";
 import { makeTrace } from "./make-trace.ts";
 import type { SeenMachine, World } from "./world.ts";
 
@@ -159,4 +161,27 @@ test("who is to be replaced, or to go, keeps its member and its node while its g
   const machines = begun.machines.filter(({ name }) => name !== "prod-cp-3");
   const smaller = makeTrace({ ...begun, machines }, unseen("prod-cp-3"));
   expect(smaller.steps).toEqual([]);
+});
+
+test("a folder that was lost while whoever has etcd is not shown begins it nowhere else", () => {
+  const desired = testDesired();
+  const whole = madeWorld(desired);
+  const [shown, ...hidden] = all;
+  const machines = new Map(whole.machines);
+  for (const name of hidden) {
+    const seen = machines.get(name);
+    if (seen !== undefined) machines.set(name, { ...seen, guest: undefined, talos: { state: "off" } });
+  }
+  const first = machines.get(shown ?? "");
+  if (first?.talos.state !== "configured") throw new Error("no control plane");
+  // Made anew, it waits to be begun or joined.
+  const talos = { ...first.talos, etcd: undefined, etcdService: "Preparing", isReady: false };
+  machines.set(first.name, { ...first, talos });
+  const { kubernetes: _none, ...rest } = whole;
+  const left: World = { ...rest, kubernetes: undefined, machines };
+  const { beginning } = adopted(desired.cluster, readLock(mkdtempSync(join(folder, "lost-")), "prod"), left);
+  expect(beginning).toMatchObject({ machine: "", doneAt: expect.any(String) });
+  const { steps, findings } = makeTrace({ ...desired, ...given({ beginning }) }, left);
+  expect(steps.map(stepName)).not.toContainEqual(expect.stringMatching(/^etcd\.bootstrap/));
+  expect(findings.map(({ id }) => id)).toContain("bootstrap-unsure");
 });

@@ -144,10 +144,10 @@ export const clusterFindings = {
   "bootstrap-unsure": {
     area: "etcd",
     title: "It is not certain that etcd was never begun",
-    evidence: "the control planes that do not tell",
+    evidence: "the control planes that do not tell, or when the cluster was adopted",
     cause:
-      "A control plane does not answer or its etcd has data; to begin etcd on another one would make two clusters.",
-    fix: "Bring the machine back, or delete it if it is not needed. Then apply again.",
+      "A control plane does not answer or its etcd has data, or the cluster was adopted while no machine that was shown had etcd; to begin etcd on another one would make two clusters.",
+    fix: "Bring the machine back, or delete it if it is not needed. Then apply again. Where etcd of an adopted cluster was truly never begun, destroy the cluster and apply anew; where it is lost, restore a snapshot.",
   },
   "rotation-waits": {
     area: "machine",

@@ -90,6 +90,10 @@ export const bootstrap: Rule = (situation) => {
   if (etcdHealth(world) !== undefined) return undefined;
   const { beginning } = desired;
   if (beginning !== undefined && beginning.doneAt !== null) {
+    if (beginning.machine === "") {
+      const evidence = `adopted at ${beginning.doneAt} with machines that were configured, and none that is shown has it`;
+      return stopping(error("bootstrap-unsure", "etcd", evidence));
+    }
     return stopping(
       error("etcd-lost", "etcd", `begun on ${beginning.machine} at ${beginning.doneAt}, and nobody has it`),
     );
